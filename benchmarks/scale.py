@@ -4,11 +4,13 @@
 
 Real are the reflectors (a WatchList, decoded from its bytes), informers, handlers, cache, counters, queue and the cycle
 with all default plugins; the API server is an iterator. Objects are as kubelets leave them (`benchmarks.scale_objects`:
-pods of 2 KB, nodes of 10 KB). At full size: 4 GiB and three minutes.
+pods of 2 KB, nodes of 10 KB). At full size: 3 GiB and five minutes.
 
     memory      growth of the process's resident memory (Linux), first per node and then per pod. That is everything:
                 stored objects, cache, counters, columns, and what the allocator keeps of the decoding
     fill        wall seconds from the first byte to the last handler, without the making of the objects
+    list again  the same lists once more, as after a watch that has expired: of nodes each has changed (heartbeats), of
+                pods none. The peak is of resident memory, beside what it is at rest before
     decisions   CPU of an attempt, and pods bound per CPU second from arrival to the binding being seen
     events      CPU of a watch event from its bytes to the last handler; then of the next attempt
     loop        how late a timer came that was due 5 ms later, and the most CPU between two of its beats: a busy machine
@@ -22,6 +24,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
@@ -118,6 +121,17 @@ def summary(values: Sequence[float]) -> str:
     return f"p50 {ordered[len(ordered) // 2]:.1f}, p99 {ordered[int(len(ordered) * 0.99)]:.1f}, most {ordered[-1]:.1f}"
 
 
+def peak_mebibytes() -> float:
+    """The most resident memory since the start or the last `reset_peak`."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
+
+
+def reset_peak() -> None:
+    """Let the kernel begin anew."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 def whole_walk() -> float:
     """CPU milliseconds."""
     gc.unfreeze()
@@ -143,7 +157,11 @@ class Scale:
         async with running(*services):
             await self._fill(NODES, scale_objects.nodes(self.nodes), self.nodes, NODE_GOAL_KB)
             await self._fill(PODS, scale_objects.pods(self.pods, self.nodes, SCHEDULER_NAME), self.pods, POD_GOAL_KB)
-            print(f"all in {resident_mebibytes():,.0f} MiB")
+            gc.collect()
+            rest, peak = resident_mebibytes(), peak_mebibytes()
+            print(f"all in {rest:,.0f} MiB at rest; peak of the lists {peak:,.0f} MiB, {peak / rest:.2f} times that")
+            await self._list_again(NODES, scale_objects.nodes(self.nodes, version=2), self.nodes)
+            await self._list_again(PODS, scale_objects.pods(self.pods, self.nodes, SCHEDULER_NAME), self.pods)
             for name, wish in self._classes().items():
                 await self._decide_many(name, wish, decisions)
             await self._events(decisions)
@@ -161,6 +179,17 @@ class Scale:
         length = made.bytes / count / 1000
         print(f"{count:>9,} {kind.plural} of {length:.1f} KB: {each:.1f} KB each (goal {goal})", end="")
         print(f", filled in {seconds:.1f} s, {cpu / count * 1e6:.0f} us of CPU each\n{self.pauses.take()}", flush=True)
+
+    async def _list_again(self, kind: Kind, objects: Iterator[bytes], count: int) -> None:
+        gc.collect()
+        reset_peak()
+        rest, began = resident_mebibytes(), time.perf_counter()
+        made = Counted(objects)
+        await Reflector(cast("APIClient", Bytes(made)), self.cluster.informers[kind]).step()
+        seconds, peak = time.perf_counter() - began - made.wall, peak_mebibytes()
+        gc.collect()
+        print(f"{count:>9,} {kind.plural} listed again in {seconds:.1f} s: peak {peak:,.0f} MiB, ", end="")
+        print(f"{peak / rest:.2f} times {rest:,.0f} MiB at rest, {resident_mebibytes():,.0f} MiB after", flush=True)
 
     # --- decisions ----------------------------------------------------------------------------------------------------
 

@@ -30,11 +30,11 @@ def zone(number: int) -> str:
     return f"eu-central-1{'abcdef'[number % ZONES]}"
 
 
-def nodes(count: int) -> Iterator[bytes]:
+def nodes(count: int, version: int = 1) -> Iterator[bytes]:
     """The JSON of each node."""
     images = [image(number) for number in range(IMAGES)]
     for number in range(count):
-        yield msgspec.json.encode(node(number, images))
+        yield msgspec.json.encode(node(number, images, version))
 
 
 def node(number: int, images: list[Tree], version: int = 1) -> Tree:

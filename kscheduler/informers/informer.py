@@ -222,9 +222,19 @@ class Informer(Generic[T]):
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
-    def prepare(self, obj: T) -> None:
-        """Trim a decoded object. A list is trimmed page by page, so that it is never in memory untrimmed as a whole."""
+    def prepared(self, obj: T) -> T:
+        """What is kept of a listed object until its list is complete: the stored object if it has not changed.
+
+        A list is prepared page by page, so that it is never in memory untrimmed as a whole, nor a second time.
+        """
+        if len(self.store):
+            stored, meta = self.store.get(obj.key), obj.metadata
+            if stored is not None and stored.metadata.uid == meta.uid:
+                version = stored.metadata.resource_version
+                if version and version == meta.resource_version:
+                    return stored
         self._transform(obj)
+        return obj
 
     async def replace(self, objects: Iterable[T], unreadable: Sequence[Undecodable]) -> None:
         """Make the store equal to a list of prepared objects. Works in slices of 5 ms.
@@ -232,13 +242,14 @@ class Informer(Generic[T]):
         Additions come before deletions: between two slices a node may look fuller than it is, but never emptier.
         """
         initial = not self._synced.is_set()
-        seen: set[str] | None = set() if len(self.store) else None  # an empty store has nothing to delete
+        # UIDs, or keys: the UIDs are there already, a key would be made anew. An empty store has nothing to delete.
+        seen: set[str] | None = set() if len(self.store) else None
         listed_bad = {bad.key for bad in unreadable}
         self._undecodable = {key: bad for key, bad in self._undecodable.items() if key in listed_bad}
         slicer = Slicer()
         for obj in objects:
             if seen is not None:
-                seen.add(obj.key)
+                seen.add(obj.metadata.uid or obj.key)
             self._put(obj, initial=initial)
             if slicer.used_up():
                 await slicer.turn()
@@ -262,9 +273,11 @@ class Informer(Generic[T]):
         return None if "" in uids else {obj.key for obj in self.store.list() if obj.metadata.uid in uids}
 
     async def _delete_others(self, kept: set[str], slicer: Slicer) -> None:
+        """`kept`: keys and UIDs."""
         stored_keys = self.store.keys()
         for key in stored_keys:
-            if key not in kept:
+            stored = self.store.get(key)
+            if stored is not None and key not in kept and stored.metadata.uid not in kept:
                 self._delete(key)
             if slicer.used_up():
                 await slicer.turn()

@@ -88,19 +88,34 @@ class _Initial(Generic[T]):
     """The initial events of a WatchList, which are applied once they are complete."""
 
     objects: dict[str, T] = field(default_factory=dict)
+    """By UID: a million keys would be made for nothing else, and leave holes in memory."""
     unreadable: dict[str, Undecodable] = field(default_factory=dict)
+    """By key; those without a name share a place. What was read of one before is in `objects`, out of date."""
 
-    def take(self, event: WatchEvent[T] | Undecodable) -> None:
-        """Add an event that came before the bookmark that ends the list. Those without a name share a place."""
-        key = event.key if isinstance(event, Undecodable) else event.object.key
-        self.objects.pop(key, None)
-        self.unreadable.pop(key, None)
-        if event.type == "DELETED":
-            return
-        if isinstance(event, Undecodable):
-            self.unreadable[key] = event
-        else:
-            self.objects[key] = event.object
+    def take(self, obj: T) -> None:
+        """Add an object that came before the bookmark that ends the list."""
+        self.objects.pop(obj.metadata.uid, None)
+        self.objects[obj.metadata.uid] = obj
+        if self.unreadable:
+            self.unreadable.pop(obj.key, None)
+
+    def deleted(self, last: T) -> None:
+        """Remove an object that is gone again."""
+        self.objects.pop(last.metadata.uid, None)
+        self.unreadable.pop(last.key, None)
+
+    def take_unreadable(self, bad: Undecodable) -> None:
+        """Add an object that cannot be read, or remove it."""
+        self.unreadable.pop(bad.key, None)
+        self.objects.pop(bad.uid, None)
+        if bad.type != "DELETED":
+            self.unreadable[bad.key] = bad
+
+    def readable(self) -> list[T]:
+        """The objects whose last state could be read."""
+        if not self.unreadable:
+            return [*self.objects.values()]
+        return [obj for obj in self.objects.values() if obj.key not in self.unreadable]
 
 
 @dataclass(slots=True)
@@ -249,9 +264,7 @@ class Reflector(Generic[T]):
         unreadable += bad
 
     def _take(self, page: list[T], objects: list[T]) -> None:
-        for obj in page:
-            self._informer.prepare(obj)
-        objects += page
+        objects += map(self._informer.prepared, page)
 
     async def _replace(self, objects: Iterable[T], unreadable: list[Undecodable], version: str) -> None:
         reason, relists = self.progress.list_reason, self._informer.relists
@@ -366,21 +379,28 @@ class Reflector(Generic[T]):
     def _collect_run(self, initial: _Initial[T], events: list[WatchEvent[T]]) -> None:
         """Keep initial events, which are applied at the bookmark that ends them."""
         for event in events:
+<<<<<<< HEAD
             if event.type != "DELETED":
                 self._informer.prepare(event.object)
             initial.take(event)
+=======
+            if event.type == "DELETED":
+                initial.deleted(event.object)
+            else:
+                initial.take(self._informer.prepared(event.object))
+>>>>>>> wip/memory
 
     async def _collect(self, watch: _Watch[T], event: Decoded[T]) -> NextStep | None:
         """The same while the initial events arrive."""
         assert watch.initial is not None  # noqa: S101  # tells the type checker what the caller has tested
         match event:
             case Undecodable():
-                watch.initial.take(event)
+                watch.initial.take_unreadable(event)
             case Bookmark(initial_events_end=True, resource_version=""):
                 return self.progress.watch_list_failed(NetworkError("the end of the initial events has no version"))
             case Bookmark(initial_events_end=True):
                 initial, watch.initial = watch.initial, None
-                await self._replace(initial.objects.values(), [*initial.unreadable.values()], event.resource_version)
+                await self._replace(initial.readable(), [*initial.unreadable.values()], event.resource_version)
                 self._informer.view.opened()
             case Bookmark():
                 return self.progress.watch_list_ignored()

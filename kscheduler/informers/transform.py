@@ -3,6 +3,8 @@
 Typed decoding has dropped most unused fields (environment, managedFields). Dropped here are kubectl's copy of the
 manifest, annotations of kilobytes that no scheduler reads, and volumes that do not constrain placement: every pod has
 such a volume for its service account's token, with a unique name, so that no two specs of a Deployment would be equal.
+Of a pod's conditions only those that the scheduler writes keep their times: a running pod has three or four more, whose
+times would be a quarter of what is stored of it.
 
 The rest is mostly the same for many pods and nodes: names of images, requests, tolerations, owners. A decoder creates a
 copy for every object. Recently seen equal values are shared (see `shared`), which saves half of a pod's memory and two
@@ -55,12 +57,27 @@ Renewal = Callable[[Any, Any], None]
 # Interns names and labels of all kinds: returns the shared equal string, kept while an object uses it.
 _same_text: Final = SharedText().of
 
+# The same for times: what is made by one rollout or Job is made in the same few seconds.
+_same_time: Final = SharedText(8192).of
+
 # Labels of an object. An object with more of them keeps its own, and they would push out those of all others.
 _MAX_INTERNED: Final = 512
 
 # Longer annotation values (in characters) are dropped.
 LARGEST_ANNOTATION = 4096
 
+
+# Conditions of pods that the scheduler writes and reads the times of.
+_TIMED_CONDITIONS: Final = frozenset(("PodScheduled", "DisruptionTarget"))
+
+# Other conditions of pods that are remembered; all are forgotten at once, which costs memory only.
+_MAX_UNTIMED: Final = 4096
+
+# Characters of the longest message of a condition that is remembered.
+_LONGEST_MESSAGE: Final = 256
+
+# In place of each pod's own empty one. Nobody changes decoded objects.
+_NONE: Final[dict[str, Any]] = {}
 
 # The most labels and owners to share: as many as a large cluster has Deployments. In a cluster of Jobs, where nearly
 # all are unique, they take 20 MiB at most.
@@ -86,10 +103,13 @@ class PodTransform:
         self._labels: Shared[dict[str, str]] = Shared(_MAX_LABELS_AND_OWNERS, _interned)
         self._owners: Shared[tuple[OwnerReference, ...]] = Shared(_MAX_LABELS_AND_OWNERS)
         self._containers: Shared[tuple[Container, ...]] = Shared()
+        self._selectors: Shared[dict[str, str]] = Shared()
+        self._amounts: Shared[ResourceList] = Shared()
         self._tolerations: Shared[tuple[Toleration, ...]] = Shared()
         self._affinity: Shared[Affinity] = Shared()
         self._spread: Shared[tuple[TopologySpreadConstraint, ...]] = Shared()
         self._statuses: Shared[tuple[ContainerStatus, ...]] = Shared()
+        self._conditions = _UntimedConditions()
         self._last = Pod()
         """The last pod. The next one is mostly of the same workload: to compare costs less than to look up."""
 
@@ -104,8 +124,8 @@ class PodTransform:
         spec = pod.spec
         if spec.volumes or spec.security_context is not None:
             _trim(spec)
-        self._share_spec(spec, last.spec)
-        self._share_status(pod.status, _NO_STATUS)
+        pod.spec = self._shared_spec(spec, last.spec)
+        pod.status = self._shared_status(pod.status, _NO_STATUS)
         self._last = pod
 
     def renew(self, old: Pod, pod: Pod) -> None:
@@ -118,54 +138,64 @@ class PodTransform:
             _trim(spec)
         if spec.node_name and not known.node_name:  # it is bound, which is all that a Binding changes
             known = replace(known, node_name=_same_text(spec.node_name))
-        if spec == known:
-            pod.spec = known
-        else:
-            self._share_spec(spec, known)
-        self._share_status(pod.status, old.status)
+        pod.spec = known if spec == known else self._shared_spec(spec, known)
+        pod.status = self._shared_status(pod.status, old.status)
 
     def _share_metadata(self, pod: Pod, known: ObjectMeta) -> None:
         metadata = pod.metadata
-        labels, owners = metadata.labels, metadata.owner_references
+        labels, owners, created = metadata.labels, metadata.owner_references, metadata.creation_timestamp
         if labels:
             metadata.labels = known.labels if labels == known.labels else self._labels.of(labels)
         if metadata.annotations:
             _drop_large_annotations(pod)
+        else:
+            metadata.annotations = _NONE
         if owners:
             is_same = owners == known.owner_references
             metadata.owner_references = known.owner_references if is_same else self._owners.of(owners)
+        if created:
+            is_same = created == known.creation_timestamp
+            metadata.creation_timestamp = known.creation_timestamp if is_same else _same_time(created)
 
-    def _share_spec(self, spec: PodSpec, last: PodSpec) -> None:
-        if spec.node_name:
-            force_setattr(spec, "node_name", _same_text(spec.node_name))
-        is_same = spec.scheduler_name == last.scheduler_name
-        force_setattr(spec, "scheduler_name", last.scheduler_name if is_same else _same_text(spec.scheduler_name))
-        is_same = spec.containers == last.containers
-        force_setattr(spec, "containers", last.containers if is_same else self._containers.of(spec.containers))
-        if spec.init_containers:
-            force_setattr(spec, "init_containers", self._containers.of(spec.init_containers))
-        if spec.tolerations:
-            is_same = spec.tolerations == last.tolerations
-            force_setattr(spec, "tolerations", last.tolerations if is_same else self._tolerations.of(spec.tolerations))
-        if spec.affinity is not None:
-            force_setattr(spec, "affinity", self._affinity.of(spec.affinity))
-        if spec.topology_spread_constraints:
-            constraints = self._spread.of(spec.topology_spread_constraints)
-            force_setattr(spec, "topology_spread_constraints", constraints)
+    def _shared_spec(self, spec: PodSpec, last: PodSpec) -> PodSpec:
+        # A new struct takes one call, where each field that is set takes one of its own.
+        policy, tolerations = spec.preemption_policy, spec.tolerations
+        is_same_scheduler = spec.scheduler_name == last.scheduler_name
+        return replace(
+            spec,
+            node_name=_same_text(spec.node_name) if spec.node_name else "",
+            scheduler_name=last.scheduler_name if is_same_scheduler else _same_text(spec.scheduler_name),
+            preemption_policy=last.preemption_policy
+            if policy == last.preemption_policy
+            else policy and _same_text(policy),
+            containers=last.containers if spec.containers == last.containers else self._containers.of(spec.containers),
+            init_containers=self._containers.of(spec.init_containers) if spec.init_containers else (),
+            overhead=self._amounts.of(spec.overhead) if spec.overhead else _NONE,
+            node_selector=self._selectors.of(spec.node_selector) if spec.node_selector else _NONE,
+            tolerations=last.tolerations if tolerations == last.tolerations else self._tolerations.of(tolerations),
+            affinity=None if spec.affinity is None else self._affinity.of(spec.affinity),
+            topology_spread_constraints=self._spread.of(spec.topology_spread_constraints)
+            if spec.topology_spread_constraints
+            else (),
+        )
 
-    def _share_status(self, status: PodStatus, known: PodStatus) -> None:
-        conditions, statuses = status.conditions, status.container_statuses
-        force_setattr(status, "phase", known.phase if status.phase == known.phase else _same_text(status.phase))
+    def _shared_status(self, status: PodStatus, known: PodStatus) -> PodStatus:
+        conditions, statuses, started = status.conditions, status.container_statuses, status.start_time
         if conditions:
-            if conditions == known.conditions:
-                force_setattr(status, "conditions", known.conditions)
-            else:
-                _intern_conditions(conditions)
+            conditions = known.conditions if conditions == known.conditions else self._conditions.shared(conditions)
         if statuses:
             is_same = statuses == known.container_statuses
-            force_setattr(
-                status, "container_statuses", known.container_statuses if is_same else self._statuses.of(statuses)
-            )
+            statuses = known.container_statuses if is_same else self._statuses.of(statuses)
+        if started:
+            started = known.start_time if started == known.start_time else _same_time(started)
+        return replace(
+            status,
+            phase=known.phase if status.phase == known.phase else _same_text(status.phase),
+            conditions=conditions,
+            start_time=started,
+            container_statuses=statuses,
+            allocated_resources=self._amounts.of(status.allocated_resources) if status.allocated_resources else _NONE,
+        )
 
 
 def _trim(spec: PodSpec) -> None:
@@ -174,6 +204,42 @@ def _trim(spec: PodSpec) -> None:
         force_setattr(spec, "volumes", tuple([volume for volume in spec.volumes if volume.constrains]))
     if spec.security_context is not None and spec.security_context.seccomp_profile is None:
         force_setattr(spec, "security_context", None)
+
+
+class _UntimedConditions(dict[tuple[str, str, str, str], Condition]):
+    """Conditions of pods without their times, by what is left of them."""
+
+    def shared(self, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+        """The conditions as they are stored."""
+        return tuple(
+            [
+                _timed(each)
+                if each.type in _TIMED_CONDITIONS
+                else self[each.type, each.status, each.reason, each.message]
+                for each in conditions
+            ]
+        )
+
+    def __missing__(self, key: tuple[str, str, str, str]) -> Condition:
+        kind, status, reason, message = key
+        condition = Condition(_same_text(kind), _same_text(status), _same_text(reason), message)
+        if len(message) <= _LONGEST_MESSAGE:
+            if len(self) >= _MAX_UNTIMED:
+                self.clear()
+            self[key] = condition
+        return condition
+
+
+def _timed(condition: Condition) -> Condition:
+    """The condition with shared texts."""
+    since, reason = condition.last_transition_time, condition.reason
+    return replace(
+        condition,
+        type=_same_text(condition.type),
+        status=_same_text(condition.status),
+        reason=reason and _same_text(reason),
+        last_transition_time=since and _same_time(since),
+    )
 
 
 class NodeTransform:
@@ -186,7 +252,9 @@ class NodeTransform:
     def __call__(self, node: Node) -> None:
         """Before it is stored."""
         trim(node)
-        node.metadata.name = _same_text(node.metadata.name)
+        metadata = node.metadata
+        metadata.name = _same_text(metadata.name)
+        metadata.annotations = {_same_text(key): value for key, value in metadata.annotations.items()}
         self._share_status(node.status)
 
     def renew(self, old: Node, node: Node) -> None:
@@ -195,6 +263,7 @@ class NodeTransform:
         metadata.name = old.metadata.name
         if metadata.annotations:
             metadata.annotations.pop(LAST_APPLIED, None)
+            metadata.annotations = {_same_text(key): value for key, value in metadata.annotations.items()}
         is_same = metadata.labels == old.metadata.labels
         metadata.labels = old.metadata.labels if is_same else _interned(metadata.labels)
         if (
@@ -205,7 +274,7 @@ class NodeTransform:
             force_setattr(status, "images", known.images)
             force_setattr(status, "capacity", known.capacity)
             force_setattr(status, "allocatable", known.allocatable)
-            _intern_conditions(status.conditions)
+            _share_texts(status.conditions)
         else:
             self._share_status(status)
 
@@ -214,7 +283,7 @@ class NodeTransform:
             force_setattr(status, "images", tuple([self._images.of(image) for image in status.images]))
         force_setattr(status, "capacity", self._amounts.of(status.capacity))
         force_setattr(status, "allocatable", self._amounts.of(status.allocatable))
-        _intern_conditions(status.conditions)
+        _share_texts(status.conditions)
 
 
 class SliceTransform:
@@ -316,9 +385,10 @@ def _drop_large_annotations(pod: Pod) -> None:
         pod.metadata.annotations = kept
 
 
-def _intern_conditions(conditions: Iterable[Condition]) -> None:
+def _share_texts(conditions: Iterable[Condition]) -> None:
+    """The conditions of a node: each has a message."""
     for condition in conditions:
-        force_setattr(condition, "type", _same_text(condition.type))
-        force_setattr(condition, "status", _same_text(condition.status))
-        if condition.reason:
-            force_setattr(condition, "reason", _same_text(condition.reason))
+        for field in ("type", "status", "reason", "message"):
+            force_setattr(condition, field, _same_text(getattr(condition, field)))
+        if condition.last_transition_time:
+            force_setattr(condition, "last_transition_time", _same_time(condition.last_transition_time))

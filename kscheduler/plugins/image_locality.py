@@ -65,7 +65,7 @@ class ImageLocality(Plugin):
 
 def _spread_size(state: ImageState, num_nodes: int) -> int:
     """The size times the share of nodes: the ratio first, then the product, both float64 (scaledImageScore)."""
-    return int(float(max(0, state.size)) * (float(len(state.rows)) / float(num_nodes)))
+    return int(float(max(0, state.size)) * (float(len(state)) / float(num_nodes)))
 
 
 def _points(present: Scores, most: int) -> Scores:

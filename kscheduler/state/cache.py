@@ -39,12 +39,10 @@ Undo = Callable[[], None]
 
 
 @dataclass(slots=True)
-class _PodState:
-    """A pod and the node on which it counts."""
+class _Assumption:
+    """Where an assumed pod counts, which its object does not say."""
 
-    pod: PodInfo
     node_name: str
-    assumed: bool
     settled: float | None = None
     """Wall-clock time at which its binding was known to have succeeded; the watch has not confirmed it yet."""
 
@@ -85,9 +83,10 @@ class Cache:
         self.pod_groups = PodGroupTable(group_apis, serves_group)
         """Pod groups. The cache moves members between states, the handlers of pods and groups do the rest."""
         self._infos: dict[str, NodeInfo] = {}
-        self._pods: dict[str, _PodState] = {}
-        self._assumed: dict[str, _PodState] = {}
-        """By UID."""
+        self._pods: dict[str, PodInfo] = {}
+        """All that count on a node, by UID."""
+        self._assumed: dict[str, _Assumption] = {}
+        """By UID. All other pods count on the node that their object names."""
         self._changes = 0
 
     @property
@@ -172,7 +171,7 @@ class Cache:
         info = self._infos.get(name)
         if info is None:
             info = self._infos[name] = NodeInfo()
-        info.recount(state.pod for state in self._pods.values() if state.node_name == name)
+        info.recount(pod for uid, pod in self._pods.items() if self.node_of(uid) == name)
         if info.node is not None:
             row = self.nodes.row_of(name)
             self.nodes.rebuild(row)
@@ -198,9 +197,8 @@ class Cache:
         """Count a pod on the node it will be bound to. Raises `ValueError` if it already counts on a node."""
         if pod.uid in self._pods:
             raise ValueError(f"pod {pod.key} (uid {pod.uid}) is in the cache already and cannot be assumed")
-        state = _PodState(_readable(pod), node_name, assumed=True)
-        self._count_in(state)
-        self._assumed[pod.uid] = state
+        self._count_in(_readable(pod), node_name)
+        self._assumed[pod.uid] = _Assumption(node_name)
 
     def annotate(self, uid: str, annotations: Mapping[str, str]) -> None:
         """An assumed pod has these annotations, too: it gets them with its Binding."""
@@ -215,31 +213,30 @@ class Cache:
 
     def forget_pod(self, uid: str) -> None:
         """Remove an assumed pod whose binding has definitely failed. Does nothing for a confirmed pod."""
-        state = self._pods.get(uid)
-        if state is not None and state.assumed:
-            self._count_out(state)
+        if uid in self._assumed:
+            pod = self._pods[uid]
+            self._count_out(pod)
             if self.pod_groups.apis:
-                self.pod_groups.displaced(state.pod, is_still_there=True)
+                self.pod_groups.displaced(pod, is_still_there=True)
 
     def is_assumed(self, uid: str) -> bool:
         """Whether the pod counts on a node that the watch has not confirmed yet."""
-        state = self._pods.get(uid)
-        return state is not None and state.assumed
+        return uid in self._assumed
 
     def finish_binding(self, uid: str, now: float) -> None:
         """Record that the API server has accepted the pod's binding; the watch still has to confirm it."""
-        state = self._pods.get(uid)
-        if state is not None and state.assumed:
-            state.settled = now
+        assumption = self._assumed.get(uid)
+        if assumption is not None:
+            assumption.settled = now
 
     def assumed(self) -> list[tuple[str, float | None]]:
         """The UIDs of all assumed pods, and when the API server has accepted the binding of each, if it has."""
-        return [(uid, state.settled) for uid, state in self._assumed.items()]
+        return [(uid, assumption.settled) for uid, assumption in self._assumed.items()]
 
     def settled_since(self, uid: str) -> float | None:
         """When the API server accepted an assumed pod's binding, in wall-clock seconds; `None` if it has not yet."""
-        state = self._pods.get(uid)
-        return state.settled if state is not None and state.assumed else None
+        assumption = self._assumed.get(uid)
+        return None if assumption is None else assumption.settled
 
     def pod_uids(self) -> list[str]:
         """The UIDs of all pods that count on a node, a copy."""
@@ -247,8 +244,7 @@ class Cache:
 
     def pod_of(self, uid: str) -> PodInfo | None:
         """The version of a pod that counts."""
-        state = self._pods.get(uid)
-        return state.pod if state is not None else None
+        return self._pods.get(uid)
 
     def pods_on(self, node_name: str) -> list[PodInfo]:
         """The pods that count on a node or a ghost, a copy."""
@@ -257,8 +253,11 @@ class Cache:
 
     def node_of(self, uid: str) -> str:
         """The node that a pod counts on, or empty."""
-        state = self._pods.get(uid)
-        return state.node_name if state is not None else ""
+        assumption = self._assumed.get(uid)
+        if assumption is not None:
+            return assumption.node_name
+        pod = self._pods.get(uid)
+        return "" if pod is None else pod.pod.spec.node_name
 
     def add_pod(self, pod: Pod) -> str:
         """Confirm the pod on the node that the watch shows. Returns the node on which it was *assumed*, if it differs.
@@ -266,21 +265,22 @@ class Cache:
         Raises `QuantityError`, without any change, if its requests cannot be parsed.
         """
         new = self._pod_info(pod)
-        state = self._pods.get(new.uid)
-        if state is None:
-            self._count_in(_PodState(_readable(new), pod.spec.node_name, assumed=False))
+        uid, node_name = new.uid, pod.spec.node_name
+        old = self._pods.get(uid)
+        if old is None:
+            self._count_in(_readable(new), node_name)
             return ""
-        takes_the_same = _takes_the_same(state.pod, new)
-        elsewhere = state.node_name if state.node_name != pod.spec.node_name else ""
-        if state.assumed:
-            del self._assumed[new.uid]
-            state.assumed = False
-        if elsewhere or not takes_the_same:
-            self._count_out(state)
-            self._count_in(_PodState(new, new.node_name, assumed=False))
+        takes_the_same = _takes_the_same(old, new)
+        assumption = self._assumed.get(uid)
+        before = old.pod.spec.node_name if assumption is None else assumption.node_name
+        if before != node_name or not takes_the_same:
+            self._count_out(old)
+            self._count_in(new, node_name)
         else:
-            self._swap(state, new)
-        return elsewhere
+            if assumption is not None:
+                del self._assumed[uid]
+            self._swap(old, new, node_name)
+        return before if before != node_name else ""
 
     def confirm(self, pod: Pod) -> bool:
         """Confirm an assumed pod of which its Binding is all that has changed, as mostly. Nothing happens to any other.
@@ -328,13 +328,14 @@ class Cache:
         if pod_info is self._pod_info:
             return
         self._pod_info = pod_info
-        for state in [state for state in self._pods.values() if not state.assumed]:
-            self.add_pod(state.pod.pod)
+        for pod in [pod for uid, pod in self._pods.items() if uid not in self._assumed]:
+            self.add_pod(pod.pod)
 
     def update_pod(self, pod: Pod) -> None:
         """Update a pod on a node."""
         self.add_pod(pod)
 
+<<<<<<< HEAD
     def remove_pod(self, uid: str) -> tuple[PodInfo, str] | None:
         """Remove a pod that is gone or has ended, and free its room.
 
@@ -347,6 +348,15 @@ class Cache:
         if self.pod_groups.apis:
             self.pod_groups.displaced(state.pod, is_still_there=False)
         return state.pod, state.node_name
+=======
+    def remove_pod(self, uid: str) -> None:
+        """Remove a pod that is gone or has ended, and free its room. Unknown pods are ignored."""
+        pod = self._pods.get(uid)
+        if pod is not None:
+            self._count_out(pod)
+            if self.pod_groups.apis:
+                self.pod_groups.displaced(pod, is_still_there=False)
+>>>>>>> wip/memory
 
     # --- trials -------------------------------------------------------------------------------------------------------
 
@@ -355,14 +365,14 @@ class Cache:
 
         Its group still counts it. Raises `KeyError` if the pod counts nowhere.
         """
-        state = self._pods[uid]
-        was_assumed = state.assumed
-        self._count_out(state)
+        pod, assumption = self._pods[uid], self._assumed.get(uid)
+        node_name = self.node_of(uid)
+        self._count_out(pod)
 
         def put_back() -> None:
-            self._count_in(state)
-            if was_assumed:
-                self._assumed[uid] = state
+            self._count_in(pod, node_name)
+            if assumption is not None:
+                self._assumed[uid] = assumption
 
         return put_back
 
@@ -390,49 +400,48 @@ class Cache:
 
     # --- counting -----------------------------------------------------------------------------------------------------
 
-    def _count_in(self, state: _PodState) -> None:
-        info = self._infos.get(state.node_name)
+    def _count_in(self, pod: PodInfo, node_name: str) -> None:
+        info = self._infos.get(node_name)
         if info is None:
-            info = self._infos[state.node_name] = NodeInfo()
-        info.add_pod(state.pod)
-        self._pods[state.pod.uid] = state
+            info = self._infos[node_name] = NodeInfo()
+        info.add_pod(pod)
+        self._pods[pod.uid] = pod
         self._changes += 1
-        if state.pod.uid in self.nominator.node_of:
-            self.nominator.remove(state.pod.uid)
-        if state.pod.pod.spec.volumes:
-            self.volumes.add_pod(state.pod, state.node_name)
+        if pod.uid in self.nominator.node_of:
+            self.nominator.remove(pod.uid)
+        if pod.pod.spec.volumes:
+            self.volumes.add_pod(pod, node_name)
         if self.pod_groups.apis:
-            self.pod_groups.placed(state.pod, state.node_name)
+            self.pod_groups.placed(pod, node_name)
         if info.node is not None:
-            row = self.nodes.row_of(state.node_name)
-            self.nodes.add_pod(row, state.pod)
-            self.counters.add(row, state.pod)
+            row = self.nodes.row_of(node_name)
+            self.nodes.add_pod(row, pod)
+            self.counters.add(row, pod)
 
-    def _count_out(self, state: _PodState) -> None:
-        info = self._infos[state.node_name]
-        info.remove_pod(state.pod)
-        del self._pods[state.pod.uid]
+    def _count_out(self, pod: PodInfo) -> None:
+        assumption = self._assumed.pop(pod.uid, None)
+        node_name = pod.pod.spec.node_name if assumption is None else assumption.node_name
+        info = self._infos[node_name]
+        info.remove_pod(pod)
+        del self._pods[pod.uid]
         self._changes += 1
-        if state.pod.pod.spec.volumes:
-            self.volumes.remove_pod(state.pod, state.node_name)
-        if state.assumed:
-            del self._assumed[state.pod.uid]
+        if pod.pod.spec.volumes:
+            self.volumes.remove_pod(pod, node_name)
         if info.node is not None:
-            row = self.nodes.row_of(state.node_name)
-            self.nodes.remove_pod(row, state.pod)
-            self.counters.remove(row, state.pod)
+            row = self.nodes.row_of(node_name)
+            self.nodes.remove_pod(row, pod)
+            self.counters.remove(row, pod)
         elif not info.pods:
-            del self._infos[state.node_name]
+            del self._infos[node_name]
 
-    def _swap(self, state: _PodState, new: PodInfo) -> None:
+    def _swap(self, old: PodInfo, new: PodInfo, node_name: str) -> None:
         """Take a new version with unchanged requests: no column of the table changes."""
-        info = self._infos[state.node_name]
+        info = self._infos[node_name]
         if info.node is not None:
-            row = self.nodes.row_of(state.node_name)
-            self.counters.replace(row, state.pod, new)
+            row = self.nodes.row_of(node_name)
+            self.counters.replace(row, old, new)
             self.nodes.replace_pod(row)
-        state.pod = new
-        info.pods[new.uid] = new
+        self._pods[new.uid] = info.pods[new.uid] = new
         self._changes += 1
 
 

@@ -480,3 +480,13 @@ def test_a_deletion_of_nobody_knows_subject_is_remembered_until_a_list(informer:
     informer.apply_undecodable(Undecodable("DELETED", "", "", "", "", "", "it has no name"))
     assert [bad.key for bad in informer.unreadable()] == [""]
     assert len(informer.store) == 1
+
+
+async def test_of_a_list_that_shows_a_stored_object_again_the_stored_one_is_kept() -> None:
+    """Else each list would be in memory a second time, as a whole."""
+    informer: Informer[Pod] = Informer(PODS)
+    await informer.replace([pod("same"), pod("changed"), pod("another", uid="before")], [])
+    again = [pod("same"), pod("changed", "2"), pod("another", uid="after"), pod("new")]
+    kept = [informer.prepared(listed) for listed in again]
+    assert [one is informer.store.get(one.key) for one in kept] == [True, False, False, False]
+    assert [one is listed for one, listed in zip(kept, again, strict=True)] == [False, True, True, True]

@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -17,6 +17,7 @@ from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.errors import NotSentError
 from kscheduler.client.outage_cause import TABLE, Cause
 from kscheduler.client.rest import APIClient
+from kscheduler.client.watch import Undecodable
 from kscheduler.informers import Informer, InformerFactory, Reflector, reflector
 from kscheduler.informers.factory import DISCOVERY_SECONDS, FIRST_DISCOVERY_SECONDS, SURE_SECONDS
 from kscheduler.informers.progress import Progress
@@ -246,6 +247,43 @@ async def test_a_watch_list_that_is_cut_leaves_the_store_alone_and_lists() -> No
         assert harness.names() == set()
         assert await harness.reasons(1) == ["listed"]
         assert harness.names() == {"b"}
+
+
+@pytest.mark.parametrize("watch_list", [pytest.param(False, id="list"), pytest.param(True, id="watch list")])
+async def test_objects_that_have_not_changed_are_the_same_after_another_list(watch_list: bool) -> None:
+    """And so they are while it is read: a cluster is never in memory twice."""
+    if watch_list:
+        initial = (event("ADDED", pod("a", "5")), bookmark("9", ends_initial=True))
+        answers: tuple[Explanation, ...] = (lines(*initial, failure(410, "Expired")), lines(*initial))
+    else:
+        answers = (pod_list(pod("a", "5"), version="9"), refusal(410, "Expired"), pod_list(pod("a", "5"), version="9"))
+    async with bench(*answers, watch_list=watch_list) as harness:
+        await harness.reflector.step()
+        stored = harness.informer.store.list()
+        listed: list[Pod] = []
+        harness.informer.replace = seen_by(listed, harness.informer)  # type: ignore[method-assign,assignment]
+        await harness.reasons(len(answers) - watch_list)
+        assert len(listed) == 1
+        assert listed[0] is stored[0]
+
+
+def seen_by(listed: list[Pod], informer: Informer[Pod]) -> Callable[..., Awaitable[None]]:
+    replace = informer.replace
+
+    async def replace_and_tell(objects: Iterable[Pod], unreadable: Sequence[Undecodable]) -> None:
+        listed.extend(objects)
+        await replace(objects, unreadable)
+
+    return replace_and_tell
+
+
+async def test_an_object_that_became_unreadable_in_a_watch_list_is_not_what_it_was_before() -> None:
+    bad = event("MODIFIED", {**pod("a", "6"), "spec": {"containers": 7}})
+    initial = (event("ADDED", pod("a", "5")), event("ADDED", pod("b", "5")), bad, bookmark("9", ends_initial=True))
+    async with bench(lines(*initial), watch_list=True) as harness:
+        await harness.reflector.step()
+        assert harness.names() == {"b"}
+        assert harness.informer.is_unreadable("ns/a")
 
 
 @pytest.mark.parametrize(

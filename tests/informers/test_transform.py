@@ -74,6 +74,47 @@ def test_a_pod_without_luggage_stays_equal() -> None:
     assert transformed(rich_pod()) == rich_pod()
 
 
+def with_times(name: str, at: str) -> Pod:
+    condition = {"status": "True", "lastTransitionTime": at}
+    status = {
+        "startTime": at,
+        "conditions": [{**condition, "type": "PodScheduled"}, {**condition, "type": "Ready", "message": "at last"}],
+    }
+    return make_pod(name, metadata={"creationTimestamp": at}, status=status)
+
+
+def test_conditions_that_the_scheduler_does_not_write_lose_their_times_and_become_one_value() -> None:
+    share = default_transform("pods")
+    early, late = with_times("early", "2026-11-20T12:00:00Z"), with_times("late", "2026-11-21T12:00:00Z")
+    share(early)
+    share(late)
+    scheduled, ready = late.status.conditions
+    assert ready is early.status.conditions[1]
+    assert (ready.type, ready.status, ready.message, ready.last_transition_time) == ("Ready", "True", "at last", None)
+    assert (scheduled.type, scheduled.last_transition_time) == ("PodScheduled", "2026-11-21T12:00:00Z")
+
+
+def test_equal_times_are_one_text() -> None:
+    first, second = (transformed(with_times(name, "2026-11-20T12:00:00Z")) for name in ("a", "b"))
+    assert first.status.start_time is first.metadata.creation_timestamp is second.metadata.creation_timestamp
+    assert first.status.conditions[0].last_transition_time is first.metadata.creation_timestamp
+
+
+def test_conditions_with_ever_new_messages_are_not_all_remembered() -> None:
+    share = PodTransform()
+    for number in range(5000):
+        share(make_pod("web", status={"conditions": [{"type": "Ready", "message": f"try {number}"}]}))
+    assert len(share._conditions) <= 4096
+
+
+def test_empty_parts_of_pods_are_one_value() -> None:
+    first, second = transformed(make_pod("a")), transformed(make_pod("b"))
+    assert first.spec.overhead is second.spec.overhead
+    assert first.spec.node_selector is second.spec.node_selector
+    assert first.metadata.annotations is second.metadata.annotations
+    assert (first.spec.overhead, first.metadata.annotations) == ({}, {})
+
+
 def test_a_second_time_changes_nothing() -> None:
     pod = rich_pod(volumes=[{"name": "claim", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "token"}])
     once = msgspec.json.encode(transformed(pod))
@@ -276,7 +317,7 @@ async def test_objects_are_transformed_once_on_each_way_into_the_store() -> None
     seen: list[str] = []
     informer: Informer[Pod] = Informer(PODS, transform=lambda pod: seen.append(pod.metadata.name))
     listed = make_pod("listed")
-    informer.prepare(listed)
+    informer.prepared(listed)
     await informer.replace([listed], [])
     informer.apply(WatchEvent("ADDED", make_pod("watched")))
     assert seen == ["listed", "watched"]

@@ -10,6 +10,7 @@ from typing import Final
 
 from kscheduler.api.core import Node, ResourceList, Taint
 from kscheduler.api.quantity import milli_value, value
+from kscheduler.bounded import RecentlyUsed
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU, PODS, is_counted
 
@@ -34,6 +35,25 @@ def allocatable_amounts(resources: ResourceList) -> dict[str, int]:
         for name, quantity in resources.items()
         if name == PODS or is_counted(name)
     }
+
+
+# Resources of a node whose amounts are remembered.
+_LARGEST_KEPT: Final = 32
+# Half a kilobyte each, plus the amounts that an entry holds.
+_KEPT_AMOUNTS: Final = 1024
+# By identity: informers share equal amounts of nodes. Holding them keeps their ids from being reused.
+_amounts: RecentlyUsed[int, tuple[ResourceList, Mapping[str, int]]] = RecentlyUsed(_KEPT_AMOUNTS)
+
+
+def _amounts_of_like(resources: ResourceList) -> Mapping[str, int]:
+    """The amounts of nodes with these resources: nodes are of a few sizes. Raises `QuantityError`."""
+    known = _amounts.get(id(resources))
+    if known is not None and known[0] is resources:
+        return known[1]
+    amounts = allocatable_amounts(resources)
+    if len(resources) <= _LARGEST_KEPT:
+        _amounts[id(resources)] = resources, amounts
+    return amounts
 
 
 class NodeInfo:
@@ -63,7 +83,7 @@ class NodeInfo:
 
     def set_node(self, node: Node) -> None:
         """Take a new version of the node. Raises `QuantityError` if its allocatable cannot be parsed."""
-        self.allocatable = allocatable_amounts(node.status.allocatable)
+        self.allocatable = _amounts_of_like(node.status.allocatable)
         self.node = node
 
     @property

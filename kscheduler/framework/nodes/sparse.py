@@ -3,6 +3,7 @@
 A pod names a handful of images and ports and the table has thousands of rows, so both tables return row numbers.
 """
 
+from array import array
 from collections.abc import Iterable
 
 import numpy as np
@@ -15,31 +16,58 @@ _NO_ROWS: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
 
 
 class ImageState:
-    """An image name and the rows that hold it."""
+    """An image name and the rows that hold it.
 
-    __slots__ = ("_array", "rows", "size")
+    A node holds dozens of images under several names each, so a row takes four bytes here; a dict takes fifteen times
+    as much. A row that no longer holds the image is only marked: mostly it is the node's next version that says so.
+    """
+
+    __slots__ = ("_array", "_gone", "_rows", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
         """Bytes, as reported by the first node with the name (upstream records the size once)."""
-        self.rows: dict[int, None] = {}
+        self._rows = array("i")
+        """In the order in which they reported the image, with those that are gone."""
+        self._gone: set[int] | None = None
         self._array: NDArray[np.intp] | None = None
+
+    def __len__(self) -> int:
+        return len(self._rows) - (0 if self._gone is None else len(self._gone))
 
     def array(self) -> NDArray[np.intp]:
         """The rows as an intp array, in the order in which they reported the image. Shared: do not write."""
         if self._array is None:
-            self._array = np.fromiter(self.rows, dtype=np.intp, count=len(self.rows))
+            self._compact()
+            self._array = np.array(self._rows, dtype=np.intp)
         return self._array
 
     def add(self, row: int) -> None:
-        """Record that a row reports the image."""
-        self.rows[row] = None
+        """Record that a row, which did not, reports the image."""
         self._array = None
+        if self._gone is not None and row in self._gone:
+            self._gone.remove(row)
+        else:
+            self._rows.append(row)
 
     def remove(self, row: int) -> None:
-        """Record that a row no longer reports the image."""
-        self.rows.pop(row, None)
+        """Record that a row, which did, no longer reports the image."""
         self._array = None
+        if self._gone is None:
+            self._gone = set()
+        self._gone.add(row)
+        if len(self._gone) > 1 + len(self._rows) // 2:
+            self._compact()
+
+    def discard(self, row: int) -> None:
+        """The same for a row that may not report it. Looks at every row."""
+        if row in self._rows and (self._gone is None or row not in self._gone):
+            self.remove(row)
+
+    def _compact(self) -> None:
+        gone, self._gone = self._gone, None
+        if gone:
+            self._rows = array("i", [row for row in self._rows if row not in gone])
 
 
 class ImageStates:
@@ -55,33 +83,40 @@ class ImageStates:
         return self._states.get(name)
 
     def add(self, row: int, images: Iterable[ContainerImage]) -> None:
-        """Record that a row's node reports these images."""
-        for image in images:
-            for name in image.names:
-                state = self._states.get(name)
-                if state is None:
-                    state = self._states[name] = ImageState(image.size_bytes)
-                state.add(row)
-                self.changes += 1
+        """Record that a row's node, which reported none, reports these images."""
+        for name, size in _sizes(images).items():
+            state = self._states.get(name)
+            if state is None:
+                state = self._states[name] = ImageState(size)
+            state.add(row)
+            self.changes += 1
 
     def remove(self, row: int, images: Iterable[ContainerImage]) -> None:
-        """Record that a row's node no longer reports these images."""
-        for image in images:
-            for name in image.names:
-                state = self._states.get(name)
-                if state is not None:
-                    state.remove(row)
-                    self.changes += 1
-                    if not state.rows:
-                        del self._states[name]
+        """Record that a row's node no longer reports these images, which are all that it has reported."""
+        for name in _sizes(images):
+            state = self._states.get(name)
+            if state is not None:
+                state.remove(row)
+                self.changes += 1
+                if not len(state):
+                    del self._states[name]
 
     def clear(self, row: int) -> None:
         """Remove all images of the row. Looks at every image: for repairs."""
         self.changes += 1
         for name, state in list(self._states.items()):
-            state.remove(row)
-            if not state.rows:
+            state.discard(row)
+            if not len(state):
                 del self._states[name]
+
+
+def _sizes(images: Iterable[ContainerImage]) -> dict[str, int]:
+    """The size by name; of several images with one name, the first one's."""
+    sizes: dict[str, int] = {}
+    for image in images:
+        for name in image.names:
+            sizes.setdefault(name, image.size_bytes)
+    return sizes
 
 
 class PortStates:

@@ -6,7 +6,7 @@ does not parse again.
 
 from collections.abc import Hashable
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -24,26 +24,52 @@ ALL_INTERFACES = "0.0.0.0"
 # Shared, because most pods have no host ports and Python would create a new empty set for each.
 _NO_PORTS: Final[frozenset[HostPort]] = frozenset()
 
-# Values that depend only on a pod's spec and namespace, as long as its status has no resources.
-_OF_SPEC = (
+# Values that depend only on a pod's spec and namespace, as long as its status has no resources: those that a pod needs
+# to count on a node, and those that only a pod needs which is being decided.
+_COUNTED = ("accounted", "nonzero_accounted", "host_ports", "affinity_terms")
+_DECIDED = (
     "requests",
-    "accounted",
-    "nonzero_accounted",
     "nonzero_requests",
     "nonzero_pod_requests",
-    "host_ports",
     "node_selector",
     "required_node_terms",
-    "affinity_terms",
     "images",
 )
+_SPREAD = ("spread_constraints", "spread_by_action")
+# Flags of what is known: of the first ones, and whether the pod is costly.
+_SUMS, _PORTS, _TERMS, _IS_CHEAP, _IS_COSTLY = 1, 2, 4, 8, 16
 
 
 class PodInfo:
     """A pod and its derived values. Never modified: a new version of the object is a new PodInfo."""
 
+    # A million pods count on nodes that are not being decided. So what counting needs has a place of its own, and the
+    # dict of all other derived values is only made when there are any.
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_known",
+        "is_like_another",
+        "pod",
+        "priority",
+        "signature",
+        "uid",
+        *_COUNTED,
+    )
+
     resizing: ClassVar[Resizing] = Resizing.BY_CONTAINER
     """What counts on its node while it is being resized."""
+    accounted: Requests
+    """The amounts that the pod uses on its node."""
+    nonzero_accounted: tuple[int, int]
+    """(cpu in thousandths, memory in bytes) that scoring presumes the pod uses on its node."""
+    host_ports: frozenset[HostPort]
+    """(protocol, port, address) of the host ports of containers and sidecars.
+
+    Those of ordinary init containers are not counted (Q32).
+    """
+    affinity_terms: AffinityTerms
+    """The affinity and anti-affinity terms about other pods."""
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
@@ -55,9 +81,25 @@ class PodInfo:
         """`spec.priority`; 0 if it has none."""
         self.signature: Hashable | None = None
         """Equal for pods that all plugins treat alike; `None` until it is computed (`signatures`)."""
-        self._is_costly: bool | None = None
+        self._known = 0
         self.is_like_another = False
         """Whether it has taken over derived values of another pod: then more such pods are likely."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Called for what counting needs, the first time, and for names that do not exist.
+        if name in ("accounted", "nonzero_accounted"):
+            # Both are asked for when it is counted there, and sums of giants are not kept anywhere else.
+            self.accounted, self.nonzero_accounted = requests.both_accounted(self.pod, self.resizing)
+            self._known |= _SUMS
+        elif name == "host_ports":
+            self.host_ports = _host_ports_of(self.pod)
+            self._known |= _PORTS
+        elif name == "affinity_terms":
+            self.affinity_terms = affinity_terms(self.pod)
+            self._known |= _TERMS
+        else:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        return getattr(self, name)
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
@@ -68,29 +110,33 @@ class PodInfo:
         bare.signature = self.signature
         return bare
 
-    def take(self, other: "PodInfo") -> None:
-        """Take over the derived values of another pod with an equal spec in the same namespace."""
+    def take(self, other: "PodInfo", *, is_alike: bool = False) -> None:
+        """Take over the derived values of another pod with an equal spec in the same namespace.
+
+        `is_alike`: its labels are equal, too.
+        """
+        known = other._known & (_SUMS | _PORTS | _TERMS)
+        self._known |= known
+        if known & _SUMS:
+            self.accounted, self.nonzero_accounted = other.accounted, other.nonzero_accounted
+        if known & _PORTS:
+            self.host_ports = other.host_ports
+        if known & _TERMS:
+            self.affinity_terms = other.affinity_terms
         values, others = self.__dict__, other.__dict__
-        for name in _OF_SPEC:
+        self.is_like_another = True
+        if is_alike:
+            values.update(others)
+            return
+        for name in _DECIDED:
             if name in others:
                 values[name] = others[name]
         constraints = self.pod.spec.topology_spread_constraints
         keys = [key for constraint in constraints for key in constraint.match_label_keys] if constraints else ()
         if not keys or all(self.labels.get(key) == other.labels.get(key) for key in keys):
-            for name in ("spread_constraints", "spread_by_action"):
+            for name in _SPREAD:
                 if name in others:
                     values[name] = others[name]
-        self.is_like_another = True
-
-    def spec_values(self) -> dict[str, object]:
-        """The derived values that pods with an equal spec, namespace, labels and owner have as well."""
-        values = self.__dict__
-        return {name: values[name] for name in (*_OF_SPEC, "spread_constraints", "spread_by_action") if name in values}
-
-    def take_values(self, values: dict[str, object]) -> None:
-        """Take over the `spec_values` of a pod that is like this one."""
-        self.__dict__.update(values)
-        self.is_like_another = True
 
     def take_sums(self, other: "PodInfo") -> bool:
         """Take over the sums of another version of the pod; False if they cannot be told to be the same.
@@ -100,15 +146,18 @@ class PodInfo:
         spec, others = self.pod.spec, other.pod.spec
         if spec is others or (spec.containers == others.containers and spec.init_containers == others.init_containers):
             self.host_ports = other.host_ports
+            self._known |= _PORTS
         if not requests.depend_on_the_same(other.pod, self.pod):
             return False
         self.accounted, self.nonzero_accounted = other.accounted, other.nonzero_accounted
+        self._known |= _SUMS
         return True
 
     def count_sums(self) -> None:
         """Compute what it uses on its node, if it is not known yet: `accounted` and `nonzero_accounted`."""
-        if "accounted" not in self.__dict__:  # a `cached_property` takes a lock in Python 3.11
+        if not self._known & _SUMS:
             self.accounted, self.nonzero_accounted = requests.both_accounted(self.pod, self.resizing)
+            self._known |= _SUMS
 
     @property
     def key(self) -> str:
@@ -154,26 +203,14 @@ class PodInfo:
     def is_costly(self) -> bool:
         """Whether it has so many entries that it must wait behind others (`pod_weight`)."""
         # Not a `cached_property`: each pod is asked, and that takes a lock in Python 3.11.
-        if self._is_costly is None:
-            self._is_costly = pod_weight.weight_of(self.pod) > pod_weight.COSTLY
-        return self._is_costly
+        if not self._known & (_IS_CHEAP | _IS_COSTLY):
+            self._known |= _IS_COSTLY if pod_weight.weight_of(self.pod) > pod_weight.COSTLY else _IS_CHEAP
+        return self._known & _IS_COSTLY != 0
 
     @cached_property
     def requests(self) -> Requests:
         """The amounts that a node must have free for the pod, by resource, in units as `NodeInfo.allocatable`."""
         return requests.incoming_requests(self.pod)
-
-    @cached_property
-    def accounted(self) -> Requests:
-        """The amounts that the pod uses on its node."""
-        # Both are asked for when it is counted there, and sums of giants are not kept anywhere else.
-        accounted, self.nonzero_accounted = requests.both_accounted(self.pod, self.resizing)
-        return accounted
-
-    @cached_property
-    def nonzero_accounted(self) -> tuple[int, int]:
-        """(cpu in thousandths, memory in bytes) that scoring presumes the pod uses on its node."""
-        return requests.nonzero_accounted(self.pod, self.resizing)
 
     @cached_property
     def nonzero_requests(self) -> Requests:
@@ -185,6 +222,7 @@ class PodInfo:
         """The same from 1.38 on: with pod-level requests, and the largest of the sums in a resize."""
         return requests.nonzero_requests(self.pod, pod_level=True)
 
+<<<<<<< HEAD
     @cached_property
     def host_ports(self) -> frozenset[HostPort]:
         """(protocol, port, address) of the host ports of containers and sidecars.
@@ -201,6 +239,8 @@ class PodInfo:
         ports = [port for container in (*spec.containers, *sidecars) for port in _host_ports(container)]
         return frozenset(ports) if ports else _NO_PORTS
 
+=======
+>>>>>>> wip/memory
     @property
     def node_affinity(self) -> NodeAffinity | None:
         """`spec.affinity.nodeAffinity`."""
@@ -223,11 +263,6 @@ class PodInfo:
         return tuple(selectors.parse_node_term(term) for term in required.node_selector_terms)
 
     @cached_property
-    def affinity_terms(self) -> AffinityTerms:
-        """The affinity and anti-affinity terms about other pods."""
-        return affinity_terms(self.pod)
-
-    @cached_property
     def spread_constraints(self) -> tuple[SpreadConstraint, ...]:
         """`spec.topologySpreadConstraints`, parsed, in that order."""
         constraints = self.pod.spec.topology_spread_constraints
@@ -247,6 +282,15 @@ class PodInfo:
         names = [container.image for container in (*spec.init_containers, *spec.containers)]
         names.extend(volume.image.reference for volume in spec.volumes if volume.image is not None)
         return tuple(normalized_image_name(name) for name in names)
+
+
+def _host_ports_of(pod: Pod) -> frozenset[HostPort]:
+    spec = pod.spec
+    if not any(container.ports for container in (*spec.containers, *spec.init_containers)):
+        return _NO_PORTS
+    sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
+    ports = [port for container in (*spec.containers, *sidecars) for port in _host_ports(container)]
+    return frozenset(ports) if ports else _NO_PORTS
 
 
 def _host_ports(container: Container) -> list[HostPort]:
@@ -271,5 +315,7 @@ def normalized_image_name(name: str) -> str:
 
 class WholeResizePodInfo(PodInfo):
     """A pod whose resizes count as from 1.37 on."""
+
+    __slots__ = ()
 
     resizing = Resizing.BY_POD

@@ -9,7 +9,7 @@ maximum of three sums (`BY_POD`).
 Sums are exact in billionths and rounded up once at the end, as Go's Quantity does; then they saturate.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from enum import Enum, auto
 from functools import lru_cache, partial
 from types import MappingProxyType
@@ -113,7 +113,7 @@ def both_accounted(pod: Pod, resizing: Resizing) -> tuple[Requests, tuple[int, i
     sums = _sums_of_like(pod, resizing)
     if sums is not None:
         return sums.accounted, sums.nonzero
-    return _rounded(_pod_nanos(pod, resizing, _request_nanos)), _nonzero(pod, resizing)
+    return _equal_amounts(_rounded(_pod_nanos(pod, resizing, _request_nanos)), _nonzero(pod, resizing))
 
 
 def nonzero_accounted(pod: Pod, resizing: Resizing) -> tuple[int, int]:
@@ -177,12 +177,27 @@ def _sums_of_like(pod: Pod, resizing: Resizing) -> _Sums | None:
     sums = _sums.get(key)
     if sums is None:
         accounted = _rounded(_pod_nanos(pod, resizing, _request_nanos))
-        plain = _sums.get((key[0], id(()), resizing))
-        if plain is not None and plain.accounted == accounted:  # the kubelet reports what the spec asks for
-            accounted = plain.accounted
-        sums = _Sums(spec.containers, status.container_statuses, accounted, _nonzero(pod, resizing))
-        _sums[key] = sums
+        accounted, nonzero = _equal_amounts(accounted, _nonzero(pod, resizing))
+        sums = _sums[key] = _Sums(spec.containers, status.container_statuses, accounted, nonzero)
     return sums
+
+
+# Both kinds of sums: pods of many workloads ask for the same few amounts, and each pod on a node holds its own.
+_Amounts = tuple[Requests, tuple[int, int]]
+_KEPT_AMOUNTS: Final = 4096
+_LARGEST_KEPT: Final = 16
+_amounts: RecentlyUsed[Hashable, _Amounts] = RecentlyUsed(_KEPT_AMOUNTS)
+
+
+def _equal_amounts(accounted: Requests, nonzero: tuple[int, int]) -> _Amounts:
+    """The first ones that equal these, if they are remembered."""
+    if len(accounted) > _LARGEST_KEPT:
+        return accounted, nonzero
+    key = nonzero, *accounted.items()
+    known = _amounts.get(key)
+    if known is None:
+        known = _amounts[key] = accounted, nonzero
+    return known
 
 
 def depend_on_the_same(old: Pod, new: Pod) -> bool:

@@ -186,7 +186,7 @@ class ClassEngine:
         nodes = self._nodes
         if self._shape[0] != nodes.capacity or self._shape[1] != nodes.resources_version:
             return None
-        pod.take_values(repeat.values)
+        pod.take(repeat.pod, is_alike=True)
         try:
             known.refresh(pod, nodes, tally)
         except (PluginFailure, UnkeepableError):
@@ -223,7 +223,7 @@ class ClassEngine:
             read={key: labels[key] for key in conditions.labels if key in labels},
             owners=pod.pod.metadata.owner_references,
             signed=self._signed_by_others(pod),
-            values=pod.spec_values(),
+            pod=pod,
             idle=idle,
             versions=tuple([(count, count.number) for count in conditions.counts]),
             skipped=skipped,

@@ -439,8 +439,8 @@ class Repeat:
     owners: tuple[OwnerReference, ...]
     signed: list[Hashable]
     """By plugins that may read more of a pod than its spec."""
-    values: dict[str, object]
-    """What was worked out for the spec (`PodInfo.spec_values`)."""
+    pod: PodInfo
+    """The cycle's: the next one takes over what was worked out for it."""
     idle: frozenset[str]
     """The live plugins whose PreFilter and PreScore skip these pods, as long as `versions` stay."""
     versions: tuple[tuple[ChangeCount, int], ...]

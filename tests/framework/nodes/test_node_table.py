@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from kscheduler.api.core import ContainerImage
 from kscheduler.api.selectors import NodeTerm, Operator, Requirement
 from kscheduler.framework.nodes.label_column import LabelColumn
 from kscheduler.framework.nodes.node_info import MAX_RESOURCES, NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable, stable_hash
+from kscheduler.framework.nodes.sparse import ImageStates
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.state.cache import Cache
@@ -413,3 +415,20 @@ def test_a_node_of_fifty_thousand_resources_takes_no_more_columns_than_are_count
     assert len(table.allocatable) <= MAX_RESOURCES + 3
     assert (table.allocatable[table.resources["cpu"], row], table.allowed_pods[row]) == (4000, 9)
     assert table.allocatable[table.resources["x.io/k00000"], row] == 1
+
+
+def test_a_row_that_reports_a_name_twice_holds_it_once_and_then_no_more() -> None:
+    images = ImageStates()
+    twice = (ContainerImage(names=("a", "b"), size_bytes=1), ContainerImage(names=("a",), size_bytes=2))
+    images.add(3, twice)
+    images.add(5, twice)
+    state = images.get("a")
+    assert state is not None
+    assert (len(state), state.array().tolist(), state.size) == (2, [3, 5], 1)
+    images.remove(3, twice)
+    assert (len(state), state.array().tolist()) == (1, [5])
+    images.add(3, twice)
+    assert (len(state), state.array().tolist()) == (2, [5, 3])
+    images.clear(5)
+    images.remove(3, twice)
+    assert images.get("a") is None

@@ -106,7 +106,7 @@ class Pulled(_Own):
         states = [state for state in map(nodes.images.get, pod.images) if state is not None]
         points = np.zeros(nodes.capacity, dtype=np.int64)
         for state in states:
-            points[state.array()] += 10 * len(state.rows) // len(nodes)
+            points[state.array()] += 10 * len(state) // len(nodes)
         return np.minimum(points[rows], 100)
 
 
