@@ -379,16 +379,10 @@ class Reflector(Generic[T]):
     def _collect_run(self, initial: _Initial[T], events: list[WatchEvent[T]]) -> None:
         """Keep initial events, which are applied at the bookmark that ends them."""
         for event in events:
-<<<<<<< HEAD
-            if event.type != "DELETED":
-                self._informer.prepare(event.object)
-            initial.take(event)
-=======
             if event.type == "DELETED":
                 initial.deleted(event.object)
             else:
                 initial.take(self._informer.prepared(event.object))
->>>>>>> wip/memory
 
     async def _collect(self, watch: _Watch[T], event: Decoded[T]) -> NextStep | None:
         """The same while the initial events arrive."""

@@ -202,14 +202,15 @@ class Cache:
 
     def annotate(self, uid: str, annotations: Mapping[str, str]) -> None:
         """An assumed pod has these annotations, too: it gets them with its Binding."""
-        state = self._pods.get(uid)
-        if state is None or not state.assumed:
+        assumption = self._assumed.get(uid)
+        if assumption is None:
             return
-        pod = state.pod.pod
-        metadata = msgspec.structs.replace(pod.metadata, annotations={**pod.metadata.annotations, **annotations})
-        annotated = self._pod_info(msgspec.structs.replace(pod, metadata=metadata))
-        annotated.take(state.pod)
-        self._swap(state, annotated)
+        old = self._pods[uid]
+        metadata = old.pod.metadata
+        metadata = msgspec.structs.replace(metadata, annotations={**metadata.annotations, **annotations})
+        annotated = self._pod_info(msgspec.structs.replace(old.pod, metadata=metadata))
+        annotated.take(old)
+        self._swap(old, annotated, assumption.node_name)
 
     def forget_pod(self, uid: str) -> None:
         """Remove an assumed pod whose binding has definitely failed. Does nothing for a confirmed pod."""
@@ -288,10 +289,10 @@ class Cache:
         Each pod comes by here once. The informer has shared what both versions have in common (`PodTransform.renew`),
         so parts that are the same are one and the same: whatever is not, `add_pod` compares by value.
         """
-        state = self._assumed.get(pod.metadata.uid)
-        if state is None or state.node_name != pod.spec.node_name:
+        assumption = self._assumed.get(pod.metadata.uid)
+        if assumption is None or assumption.node_name != pod.spec.node_name:
             return False
-        old = state.pod
+        old = self._pods[pod.metadata.uid]
         spec, others, metadata = pod.spec, old.pod.spec, pod.metadata
         before, after = old.pod.status, pod.status
         if not (
@@ -310,13 +311,12 @@ class Cache:
         ):
             return False
         new = self._pod_info(pod)  # without a report of a kubelet sums are the same by any version's rule
-        new.accounted, new.nonzero_accounted, new.host_ports = old.accounted, old.nonzero_accounted, old.host_ports
-        info = self._infos[state.node_name]
+        new.take_counted(old)
+        info = self._infos[assumption.node_name]
         if info.node is not None:
-            self.nodes.replace_pod(self.nodes.row_of(state.node_name))
+            self.nodes.replace_pod(self.nodes.row_of(assumption.node_name))
         del self._assumed[new.uid]
-        state.assumed = False
-        state.pod = info.pods[new.uid] = new
+        self._pods[new.uid] = info.pods[new.uid] = new
         self._changes += 1
         return True
 
@@ -335,28 +335,19 @@ class Cache:
         """Update a pod on a node."""
         self.add_pod(pod)
 
-<<<<<<< HEAD
     def remove_pod(self, uid: str) -> tuple[PodInfo, str] | None:
         """Remove a pod that is gone or has ended, and free its room.
 
         Returns the version that has counted and its node; `None`: the pod is unknown.
         """
-        state = self._pods.get(uid)
-        if state is None:
-            return None
-        self._count_out(state)
-        if self.pod_groups.apis:
-            self.pod_groups.displaced(state.pod, is_still_there=False)
-        return state.pod, state.node_name
-=======
-    def remove_pod(self, uid: str) -> None:
-        """Remove a pod that is gone or has ended, and free its room. Unknown pods are ignored."""
         pod = self._pods.get(uid)
-        if pod is not None:
-            self._count_out(pod)
-            if self.pod_groups.apis:
-                self.pod_groups.displaced(pod, is_still_there=False)
->>>>>>> wip/memory
+        if pod is None:
+            return None
+        node_name = self.node_of(uid)
+        self._count_out(pod)
+        if self.pod_groups.apis:
+            self.pod_groups.displaced(pod, is_still_there=False)
+        return pod, node_name
 
     # --- trials -------------------------------------------------------------------------------------------------------
 

@@ -153,6 +153,12 @@ class PodInfo:
         self._known |= _SUMS
         return True
 
+    def take_counted(self, other: "PodInfo") -> None:
+        """Take over what counting on a node needs, of another version with the same containers and resources."""
+        self.accounted, self.nonzero_accounted = other.accounted, other.nonzero_accounted
+        self.host_ports = other.host_ports
+        self._known |= _SUMS | _PORTS
+
     def count_sums(self) -> None:
         """Compute what it uses on its node, if it is not known yet: `accounted` and `nonzero_accounted`."""
         if not self._known & _SUMS:
@@ -222,25 +228,6 @@ class PodInfo:
         """The same from 1.38 on: with pod-level requests, and the largest of the sums in a resize."""
         return requests.nonzero_requests(self.pod, pod_level=True)
 
-<<<<<<< HEAD
-    @cached_property
-    def host_ports(self) -> frozenset[HostPort]:
-        """(protocol, port, address) of the host ports of containers and sidecars.
-
-        Those of ordinary init containers are not counted (Q32).
-        """
-        spec = self.pod.spec
-        for container in (*spec.containers, *spec.init_containers):  # written out: each pod on a node is asked
-            if container.ports and _host_ports(container):
-                break
-        else:
-            return _NO_PORTS
-        sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
-        ports = [port for container in (*spec.containers, *sidecars) for port in _host_ports(container)]
-        return frozenset(ports) if ports else _NO_PORTS
-
-=======
->>>>>>> wip/memory
     @property
     def node_affinity(self) -> NodeAffinity | None:
         """`spec.affinity.nodeAffinity`."""
@@ -286,7 +273,10 @@ class PodInfo:
 
 def _host_ports_of(pod: Pod) -> frozenset[HostPort]:
     spec = pod.spec
-    if not any(container.ports for container in (*spec.containers, *spec.init_containers)):
+    for container in (*spec.containers, *spec.init_containers):  # written out: each pod on a node is asked
+        if container.ports and _host_ports(container):
+            break
+    else:
         return _NO_PORTS
     sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
     ports = [port for container in (*spec.containers, *sidecars) for port in _host_ports(container)]
