@@ -33,7 +33,6 @@ from kscheduler.client.access.tls import TLSContexts, TLSFiles
 from kscheduler.client.http import pool
 from kscheduler.client.http.http1 import HttpRequest, ResponseParser, header_lines, request_bytes
 from kscheduler.client.http.over_aiohttp import AiohttpTransport
-from kscheduler.client.http.pipelining import DEPTH
 from kscheduler.client.http.pool import HTTPPool
 from kscheduler.client.http.transport import Transport
 from kscheduler.client.pod_writes import PodWriter, binding_body, pod_path
@@ -258,7 +257,7 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3, help="the best of so many counts")
     parser.add_argument("--at-once", type=int, default=16, help="requests under way at a time")
-    parser.add_argument("--pipeline-depth", type=int, default=DEPTH, help="requests that leave together at most")
+    parser.add_argument("--pipeline-depth", type=int, default=4, help="requests that leave together at most")
     parser.add_argument("--calls", action="store_true", help="count calls per Binding, and measure no time")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -4,7 +4,7 @@
 means that nothing was applied. Reads are retried when the connection breaks; writes never are, because their outcome
 is unknown (`UnknownOutcomeError`). 401 renews the credentials once. Watches have connections of their own, so that they
 never take one from a bind. A 2xx counts as success only if it is what the verb answers (`response_checks`). Requests go
-over our own connections (`http.pool`), in a storm several in one write (`http.pipelining`), and so do watches
+over our own connections (`http.pool`), perhaps several in one write (`http.pipelining`), and so do watches
 (`http.watch_pool`); everything that needs a proxy goes over aiohttp, which is imported for it. Limits: HTTP/1.1;
 `errors` bounds how long is waited.
 """

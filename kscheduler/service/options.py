@@ -9,7 +9,6 @@ from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.plugin_loading import PluginOrigin
 from kscheduler.client.events.scheduled import ScheduledEvents
-from kscheduler.client.http.pipelining import DEPTH
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.election.watchdog import end_process
 from kscheduler.framework.registry import Registry
@@ -51,7 +50,7 @@ class Options(msgspec.Struct, frozen=True):
     """Whether pods of ours that have not started are evicted from nodes that another scheduler has overcommitted."""
     scheduled_events: ScheduledEvents = "all"
     """Which bound pods get an Event."""
-    pipeline_depth: int = DEPTH
+    pipeline_depth: int = 1
     """How many Bindings, or Events, of a namespace may leave together over one connection; 1: each alone."""
     record: "RecordSettings | None" = None
     """Where the flight recorder writes; `None`: nothing is recorded."""

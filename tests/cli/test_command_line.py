@@ -151,6 +151,19 @@ def test_the_service_gets_what_is_said_of_bound_pods(value: str | None, monkeypa
     assert [options.scheduled_events for options in given] == [value or "all"]
 
 
+@pytest.mark.parametrize("depth", [1, 4])
+def test_the_service_gets_how_many_requests_may_leave_together(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[service.Options] = []
+
+    async def run(options: service.Options) -> None:
+        given.append(options)
+
+    monkeypatch.setattr(service, "run", run)
+    flags = [] if depth == 1 else [f"--pipeline-depth={depth}"]
+    assert main(["run", "--master=http://127.0.0.1:1", *flags]) == 0
+    assert [options.pipeline_depth for options in given] == [depth]
+
+
 def test_a_configuration_can_come_from_standard_input(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """The defaults, piped back, are a file that asks for nothing but what the service does."""
     assert main(["config", "default"]) == 0

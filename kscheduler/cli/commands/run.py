@@ -123,11 +123,11 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--pipeline-depth",
         type=int,
         choices=(1, 2, 4, 8, 16),
-        default=4,
+        default=1,
         help="in a storm, let up to so many Bindings (or Events) of a namespace leave together, one after the other "
-        "on one connection (HTTP/1.1 pipelining), which costs less CPU; what breaks is settled as ever. Given up for "
-        "ten minutes where the server, or what stands before it, does not take them. 1: each alone "
-        "(default %(default)s)",
+        "on one connection (HTTP/1.1 pipelining): less CPU where this process is the limit, more where the API server "
+        "is. What breaks is settled as ever. Given up for ten minutes where the server, or what stands before it, does "
+        "not take them. 1: each leaves alone (default %(default)s)",
     )
     parser.add_argument(
         "--config-reload",

@@ -3,8 +3,8 @@
     request --> an idle connection, the one used last --> write --> the parser fed until the answer is whole
            '--> or a new one: addresses, TCP, TLS                  '--> idle again, or closed if the server says so
 
-In a storm requests that may join others (`pipelining`) wait for the end of the event loop's turn, and then leave
-several at a time over idle connections. If there is none, each opens its own, as if it were alone.
+Where pipelines are wanted, in a storm, requests that may join others (`pipelining`) wait for the end of the event
+loop's turn, and then leave several at a time over idle connections. Without one, each opens its own.
 
 What a failure means depends on when it happened. Before a byte was written it is `NotSentError`. After that any failure
 (a reset, a close by the server that crossed our request, a cut answer, a timeout) leaves the outcome unknown, also on a
