@@ -211,14 +211,23 @@ class _UntimedConditions(dict[tuple[str, str, str, str], Condition]):
 
     def shared(self, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
         """The conditions as they are stored."""
-        return tuple(
-            [
-                _timed(each)
-                if each.type in _TIMED_CONDITIONS
-                else self[each.type, each.status, each.reason, each.message]
-                for each in conditions
-            ]
-        )
+        stored = []
+        for each in conditions:
+            kind, status, reason = each.type, each.status, each.reason
+            if kind not in _TIMED_CONDITIONS:
+                stored.append(self[kind, status, reason, each.message])
+                continue
+            since = each.last_transition_time
+            stored.append(
+                replace(
+                    each,
+                    type=_same_text(kind),
+                    status=_same_text(status),
+                    reason=reason and _same_text(reason),
+                    last_transition_time=since and _same_time(since),
+                )
+            )
+        return tuple(stored)
 
     def __missing__(self, key: tuple[str, str, str, str]) -> Condition:
         kind, status, reason, message = key
@@ -228,18 +237,6 @@ class _UntimedConditions(dict[tuple[str, str, str, str], Condition]):
                 self.clear()
             self[key] = condition
         return condition
-
-
-def _timed(condition: Condition) -> Condition:
-    """The condition with shared texts."""
-    since, reason = condition.last_transition_time, condition.reason
-    return replace(
-        condition,
-        type=_same_text(condition.type),
-        status=_same_text(condition.status),
-        reason=reason and _same_text(reason),
-        last_transition_time=since and _same_time(since),
-    )
 
 
 class NodeTransform:
