@@ -30,7 +30,7 @@ OfClaims = tuple[str, ...]
 # No code of Filter: those are negative, and 0 passes.
 _UNKNOWN: Final = 1
 MAX_TEMPLATES: Final = 128
-_TEMPLATES_BYTES: Final = 8 * 2**20
+_TEMPLATES_BYTES: Final = 2**20
 # Devices in the answers of all templates together: half a kilobyte each. An answer without devices counts as one.
 MAX_RESULTS_KEPT: Final = 200_000
 
