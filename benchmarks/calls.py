@@ -138,7 +138,8 @@ def lowered(limits: Limits, counted: Iterable[CallsPerPod], why: str = "") -> Li
             scenarios[now.scenario] = _limit(now, (*limit.why, raised))
         elif not verdict.is_above:
             scenarios[now.scenario] = _lower(limit, now)
-    return Limits(limits.python, limits.numpy, scenarios)
+    in_order = {name: scenarios[name] for name in sorted(scenarios, key=_place)}
+    return Limits(limits.python, limits.numpy, in_order)
 
 
 def _limit(now: CallsPerPod, why: tuple[str, ...]) -> Limit:
@@ -167,6 +168,11 @@ def read(path: Path) -> Limits:
         return msgspec.json.decode(path.read_bytes(), type=Limits)
     except (OSError, msgspec.DecodeError) as error:
         raise SystemExit(f"{path}: {error}") from None
+
+
+def _place(scenario: str) -> int:
+    """In the order in which they are counted."""
+    return COUNTED.index(scenario) if scenario in COUNTED else len(COUNTED)
 
 
 def write(path: Path, limits: Limits) -> None:

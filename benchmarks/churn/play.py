@@ -31,7 +31,7 @@ _SETTLING_STEPS: Final = 50
 class _TakesAll:
     """An API server that takes every Event."""
 
-    async def post(self, path: str, body: bytes) -> None:
+    async def post(self, path: str, body: bytes, *, joins: str = "") -> None:
         """Created."""
 
     async def patch(self, path: str, body: bytes, content_type: str) -> None:
