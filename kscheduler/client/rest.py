@@ -51,8 +51,6 @@ from kscheduler.client.write_failures import WriteFailures
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.clean import short_line
 
-log = get_logger(__name__)
-
 JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
@@ -352,6 +350,8 @@ class APIClient:
         return AiohttpTransport(self.connection, may_write, self._addresses, self._news)
 
     def _pipelines_given_up(self, reason: str) -> None:
+        # Not at the import: kubectl's plugin asks one question, and logs nothing.
+        log = get_logger(__name__)
         log.warning("pipelines_given_up", server=self.connection.base_url, err=reason, seconds=PAUSE_SECONDS)
 
     @asynccontextmanager

@@ -97,12 +97,17 @@ def progress(node: str, answered: int, nodes: int) -> str:
     return f", while looking at node {node}; it had answered for {answered} of {nodes} nodes"
 
 
+# Up to so many nodes each one is tried.
+_FEW_NODES: Final = 8
+
+
 def probes(number: int) -> tuple[int, ...]:
     """Where to try a plugin again that has failed for this many nodes: the first of them, the middle one, the last.
 
-    If it fails there, too, it fails for the pod: a few bad nodes are hardly just these.
+    If it fails there, too, it fails for the pod: a few bad nodes are hardly just these. Of few nodes they may be, so
+    that each is tried.
     """
-    return tuple(sorted({0, number // 2, number - 1}))
+    return tuple(range(number)) if number <= _FEW_NODES else (0, number // 2, number - 1)
 
 
 def checked(result: Any, kind: type[T]) -> T:

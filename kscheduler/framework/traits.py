@@ -61,6 +61,8 @@ class PluginTraits(msgspec.Struct, frozen=True):
     says_if_it_gives_points: bool
     """Whether it says (`gives_points`), once the nodes are filtered, if they may get other points than 0, normalised
     too: else it is not called for them. In-tree plugins declare it."""
+    judges_by_bucket: bool
+    """Whether it may judge rows with equal domains and counts as one (`by_bucket`). In-tree plugins have it."""
     normalizes: bool
     """Whether its points are not within 0..100 before `normalize`."""
     normalizes_points_only: bool
@@ -148,6 +150,9 @@ def _looked_up(plugin: Any) -> PluginTraits:
         says_if_it_gives_points=_has(plugin, "gives_points")
         and is_in_tree(plugin)
         and not _differs_below(plugin, "gives_points", ("score", "normalize")),
+        judges_by_bucket=_has(plugin, "by_bucket")
+        and is_in_tree(plugin)
+        and not _differs_below(plugin, "by_bucket", _ANSWERING),
         normalizes=_has(plugin, "normalize"),
         normalizes_points_only=_stands(plugin, "normalizes_points_only", ("normalize",)),
         counts_pods=_has(plugin, "add_pod"),

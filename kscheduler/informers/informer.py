@@ -300,6 +300,7 @@ class Informer(Generic[T]):
                 else:
                     self._take_event(event.object)
             except Exception as problem:  # noqa: BLE001  of the transform, for an object that nobody has thought of
+                count_caught(Boundary.EVENT_HANDLER)
                 self.apply_undecodable(unreadable_event(event, f"{type(problem).__name__}: {problem}"))
             applied += 1
             if ends_at is not None and perf_counter() >= ends_at:

@@ -281,7 +281,7 @@ class ClassEngine:
         )
         by_point = [[plugin for plugin in plugins if plugin.name not in idle] for plugins in points]
         plugin = by_point[0][0] if by_point[0] else None
-        if plugin is None or not self._profile.traits[plugin.name].is_in_tree or not hasattr(plugin, "by_bucket"):
+        if plugin is None or not self._profile.traits[plugin.name].judges_by_bucket:
             return None
         return plugin if all(plugins == [plugin] for plugins in by_point) else None
 

@@ -189,6 +189,7 @@ QUERIED_AGAIN = {
     "assembly/plugin_loading.py": "a package that cannot be imported is told as a mistake of the configuration",
     "telemetry/logs/pipeline.py": "a line that cannot be written is written otherwise",
     "plugins/dynamic_resources/long_evaluations.py": "what a selector raises in a thread is raised where it is awaited",
+    "informers/informer.py": "`_handler_failed` counts it",
     "recorder/flight_recorder.py": "`cannot_pack` counts it",
     "scheduling/runtime/timing.py": "it is thrown into the plugin's coroutine, and told when it comes out",
     "scheduling/work/workers.py": "whoever waits for the pod meets the failure again, and counts it",
