@@ -141,9 +141,10 @@ class KubeSchedulerProfile(Settings, frozen=True):
     """Overrides the field of the same name for this profile."""
     plugins: Plugins = Plugins()
     """Merged with the default set."""
-    tie_rule: str = HASH
-    """How one of several nodes with the most points is chosen. `Hash`: by a hash of the pod's UID and the node's name,
-    as even as chance. `FirstInOrder`: the first by name, so that equal nodes are filled one after the other."""
+    tie_rule: str | None = None
+    """How one of several nodes with the most points is chosen. `Hash`, also where it is missing: by a hash of the pod's
+    UID and the node's name, as even as chance. `FirstInOrder`: the first by name, so that equal nodes are filled one
+    after the other."""
     plugin_config: tuple[PluginConfig, ...] = ()
     """Arguments by plugin; completed with the defaults of every enabled plugin that takes arguments."""
 

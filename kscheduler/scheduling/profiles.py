@@ -23,7 +23,7 @@ from kscheduler.config.expansion import (
 )
 from kscheduler.config.extenders import EXTENDER, deciding
 from kscheduler.config.in_tree_plugins import IN_TREE_PLUGINS, IN_TREE_POINTS
-from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
+from kscheduler.config.types import HASH, KubeSchedulerConfiguration, KubeSchedulerProfile
 from kscheduler.framework.cluster.lister import KeptListers
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
@@ -112,7 +112,7 @@ def build_profiles(
             profile,
             percentage_of_nodes_to_score=percentage,
             percentage_of_placements_to_score=_percentage_of_placements(settings, configuration),
-            tie_rule=settings.tie_rule,
+            tie_rule=settings.tie_rule or HASH,
             extenders=extenders,
         )
     problems = queue_sort_problems(expanded)

@@ -168,7 +168,7 @@ def _profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: FeatureGates) -
             yield required(f"{path}.schedulerName")
         yield from _percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
         yield from _percentage_of_placements(f"{path}.", profile.percentage_of_placements_to_score, gates)
-        if profile.tie_rule not in (HASH, FIRST_IN_ORDER):
+        if profile.tie_rule not in (None, HASH, FIRST_IN_ORDER):
             yield unsupported(f"{path}.tieRule", profile.tie_rule, (HASH, FIRST_IN_ORDER))
         yield from _removed_plugins(f"{path}.plugins", profile.plugins, gates)
         yield from _plugin_config(f"{path}.pluginConfig", profile.plugin_config, gates)

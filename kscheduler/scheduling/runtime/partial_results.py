@@ -12,9 +12,9 @@ plugins alone. Of any other plugin
 
 A per-node function knows at which nodes it has failed (`PartialAnswerError`). A columnar plugin does not: it is asked
 again about halves, down to the rows for which it raises, and then once more about all others together, because what it
-answers may depend on which nodes it is asked about. Where it fails for the first, the middle and the last node alone
-(of up to eight: for each), it fails for the pod, and is not asked any further. The search ends after `MAX_CALLS` calls or `MAX_SECONDS`: what has
-not been asked about by then gets no points.
+answers may depend on which nodes it is asked about. Where it fails for the first, the middle and the last node alone,
+or for each of up to eight, it fails for the pod, and is not asked any further. The search ends after `MAX_CALLS` calls
+or `MAX_SECONDS`: what has not been asked about by then gets no points.
 
 The failure is reported once for all its nodes, and the record of the cycle names them (`MissingPoints`).
 """

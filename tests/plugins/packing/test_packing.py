@@ -227,7 +227,7 @@ async def learn() -> None:
     cluster = Cluster(*nodes, *running_pods, on).enable("DeviceShares").enable("FragmentationAware", weight=100)
     async with cluster.running() as running:
         pod = share("p", 500)
-        await running.advance(61)
+        await running.advance(300)
         await running.add(pod)
         assert running.node_of(pod) == "half"  # two halves on one device leave the other one whole
 
