@@ -9,9 +9,9 @@ affinity) run among pods like themselves, the others among plain ones; preemptor
 their victims must fill the nodes.
 
 Each point is a process of its own, and is kept in the file at once: `--resume` goes on where a run was interrupted. A
-few hundred pods make a point, so that all points take a quarter of an hour on a quiet machine; `--rounds` plays them
-several times, and tables show medians. `growth` is CPU at the largest size over CPU at the second one: what is flat
-does not grow, and what grows like the size is a loop over it.
+few hundred pods make a point, so that all points take perhaps a quarter of an hour on a quiet machine; `--rounds`
+plays them several times, and tables show medians. `growth` is CPU at the largest size over CPU at the second one:
+what is flat does not grow, and what grows like the size is a loop over it.
 
 `--beside` names a file of `benchmarks.real.throughput --json`: kube-scheduler's CPU per pod (its whole process, its
 start and its requests included, on a real API server) and p99 stand beside where it was measured on as many nodes. The

@@ -7,13 +7,14 @@ the tightest device, but for AnyDevice.
 from collections.abc import Hashable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kscheduler import SKIPPED, CycleState, NodeTable, Plugin, PodInfo, PreFilterResult, Source
 from kscheduler.config.plugin_args import SharedDevices
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import CPU_INDEX, Rows, Scores, stable_hash
-from kscheduler.plugins.packing.device_columns import WHOLE, DeviceColumns, DeviceDemand, demand_of
+from kscheduler.plugins.packing.device_columns import WHOLE, DeviceColumns, DeviceDemand, Free, demand_of
 from kscheduler.plugins.packing.device_shares import DeviceChoice
 
 _DEVICES = SharedDevices()
@@ -21,7 +22,7 @@ _LARGEST_CPU, _LARGEST_DEVICES = 128_000, 8_000
 
 
 class _OnDevices(Plugin):
-    """What both share."""
+    """What both share: points by a pod's CPU and devices, and what a node has free of them."""
 
     depends_on = (Source.ROW,)
     reads_spec_only = True
@@ -31,6 +32,16 @@ class _OnDevices(Plugin):
 
     def sign(self, pod: PodInfo) -> Hashable:
         return pod.requests.get("cpu", 0), demand_of(pod.requests, _DEVICES)
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        del cycle
+        cpu = nodes.allocatable[CPU_INDEX][rows] - nodes.requested[CPU_INDEX][rows]
+        free = self._columns.free(nodes, rows)
+        return self._points(pod.requests.get("cpu", 0), demand_of(pod.requests, _DEVICES), cpu, free)
+
+    def _points(self, asked: int, demand: DeviceDemand, cpu: NDArray[np.int64], free: Free) -> Scores:
+        """`asked`: of CPU; `cpu`: free [row]; `free`: [row, device]."""
+        raise NotImplementedError
 
 
 class AnyDevice(Plugin):
@@ -53,19 +64,10 @@ class DotProd(_OnDevices):
     """The less of what is free and what is asked point the same way, the more points."""
 
     name = "DotProd"
-    depends_on = (Source.ROW,)
-    reads_spec_only = True
 
-    def sign(self, pod: PodInfo) -> Hashable:
-        return super().sign(pod)
-
-    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        del cycle
-        demand = demand_of(pod.requests, _DEVICES)
-        asked = pod.requests.get("cpu", 0), demand.devices * demand.milli
-        cpu = nodes.allocatable[CPU_INDEX][rows] - nodes.requested[CPU_INDEX][rows]
-        free = self._columns.free(nodes, rows).clip(0).sum(axis=1)
-        product = cpu * asked[0] / _LARGEST_CPU**2 + free * asked[1] / _LARGEST_DEVICES**2
+    def _points(self, asked: int, demand: DeviceDemand, cpu: NDArray[np.int64], free: Free) -> Scores:
+        devices = free.clip(0).sum(axis=1) * (demand.devices * demand.milli)
+        product = cpu * asked / _LARGEST_CPU**2 + devices / _LARGEST_DEVICES**2
         points: Scores = np.floor(100 * (1 - 0.5 * product)).clip(0, 100).astype(np.int64)
         return points
 
@@ -74,18 +76,11 @@ class GpuPacking(_OnDevices):
     """First on devices that are shared already, then on nodes that are in use."""
 
     name = "GpuPacking"
-    depends_on = (Source.ROW,)
-    reads_spec_only = True
 
-    def sign(self, pod: PodInfo) -> Hashable:
-        return super().sign(pod)
-
-    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        del cycle
-        demand = demand_of(pod.requests, _DEVICES)
+    def _points(self, asked: int, demand: DeviceDemand, cpu: NDArray[np.int64], free: Free) -> Scores:
+        del asked, cpu
         if not demand.devices:
-            return np.zeros(len(rows), dtype=np.int64)
-        free = self._columns.free(nodes, rows)
+            return np.zeros(len(free), dtype=np.int64)
         count = (free >= 0).sum(axis=1)
         whole = (free == WHOLE).sum(axis=1)
         of_used, of_idle = max(50 - demand.devices, 33), np.maximum(33 - count, count)

@@ -1,7 +1,7 @@
 """scheduler_perf's workloads on a real API server: kscheduler, kube-scheduler and the floor, workload by workload.
 
     make bench-upstream                                               all of at most 5,000 nodes: several hours
-    python -m benchmarks.upstream --selection readme                  ten workloads, a quarter of an hour
+    python -m benchmarks.upstream --selection readme                  ten workloads, perhaps a quarter of an hour
     python -m benchmarks.upstream --only GangScheduling TopologySpreading/5000
     python -m benchmarks.upstream --result FILE --markdown            the tables of what was measured before
 

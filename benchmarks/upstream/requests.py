@@ -23,12 +23,10 @@ from kscheduler.api.well_known import HOSTNAME
 from kscheduler.bench.template import TemplateError
 from kscheduler.bench.upstream import operations as upstream
 from kscheduler.bench.upstream.configuration import UpstreamWorkload
-from kscheduler.bench.upstream.manifests import SERVED, lower_first_letters, read_text
+from kscheduler.bench.upstream.manifests import SERVED, read_object, read_text
 from kscheduler.bench.upstream.operations import UpstreamOperation, seconds_of
 from kscheduler.bench.upstream.text_template import TextTemplateError, execute, is_constant
 from kscheduler.bench.upstream.translation import NODE, POD
-from kscheduler.config.errors import ConfigError
-from kscheduler.config.reading.yaml_tree import parse_yaml
 
 Object = dict[str, Any]
 # Changes an object that is of nobody else: the object and its index.
@@ -275,16 +273,7 @@ class ObjectSource:
 
 @lru_cache(maxsize=64)
 def _read(where: str, text: str) -> Object:
-    try:
-        tree = parse_yaml(text.encode(), where)
-    except ConfigError as error:
-        raise TemplateError(str(error)) from None
-    if not isinstance(tree, dict) or not isinstance(tree.get("apiVersion"), str):
-        raise TemplateError(f"{where}: is not an object with apiVersion and kind")
-    for part in ("metadata", "spec"):
-        tree.setdefault(part, {})
-    lower_first_letters(tree)
-    return tree
+    return read_object(where, text)
 
 
 def _encoded(tree: Object) -> bytes:

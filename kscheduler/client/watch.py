@@ -99,6 +99,7 @@ class WatchDecoder(Generic[T]):
 
     def __init__(self, kind: Kind) -> None:
         self._strict: ObjectDecoder[WatchEvent[T]] = ObjectDecoder(WatchEvent[kind.type])  # type: ignore[name-defined]
+        # Of what was deleted its identity is all that is read, in the place of a whole T.
         self._deleted: ObjectDecoder[WatchEvent[T]] = ObjectDecoder(WatchEvent[_Identified])  # type: ignore[arg-type]
         self._identity = IdentityCheck(kind)
         self._kind = kind

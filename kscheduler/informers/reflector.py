@@ -88,7 +88,7 @@ class _Initial(Generic[T]):
     """The initial events of a WatchList, which are applied once they are complete."""
 
     objects: dict[str, T] = field(default_factory=dict)
-    """By UID: a million keys would be made for nothing else, and leave holes in memory."""
+    """By UID (nothing is read without one): a million keys would be made for this alone, and leave holes in memory."""
     unreadable: dict[str, Undecodable] = field(default_factory=dict)
     """By key; those without a name share a place. What was read of one before is in `objects`, out of date."""
 

@@ -80,26 +80,33 @@ def read_text(path: Path) -> str:
         raise TemplateError(f"{path}: is not UTF-8 text") from None
 
 
-@lru_cache(maxsize=512)
-def read_manifest(where: str, text: str) -> Manifest:
-    """Raises `TemplateError` for a text that is no object, or of a kind that is not known."""
+def read_object(where: str, text: str) -> Object:
+    """An object with metadata and spec, as upstream's files have it. Raises `TemplateError`."""
     try:
         tree = parse_yaml(text.encode(), where)
     except ConfigError as error:
         raise TemplateError(str(error)) from None
     if not isinstance(tree, dict) or not isinstance(tree.get("apiVersion"), str):
         raise TemplateError(f"{where}: is not an object with apiVersion and kind")
+    for part in ("metadata", "spec"):
+        _part(tree, part, where)
+    _lower_first_letters(tree)
+    return tree
+
+
+@lru_cache(maxsize=512)
+def read_manifest(where: str, text: str) -> Manifest:
+    """Raises `TemplateError` for a text that is no object, or of a kind that is not known."""
+    tree = read_object(where, text)
     group_version, kind = tree["apiVersion"], tree.get("kind")
     group = group_version.rpartition("/")[0]
     resource = SERVED.get((group, str(kind)))
     if resource is None or group_version in _OTHER_SHAPES:
         raise TemplateError(f"{where}: the kind {kind} of {group_version} is not known")
-    metadata = _part(tree, "metadata", where)
+    metadata = tree["metadata"]
     name, generate_name = metadata.get("name", ""), metadata.get("generateName", "")
     metadata["name"] = name or "name"
     metadata["creationTimestamp"] = _CREATED
-    _part(tree, "spec", where)
-    lower_first_letters(tree)
     try:
         on_create(resource, tree, _RELEASE)
         encoded = msgspec.json.encode(tree)
@@ -123,7 +130,7 @@ def _part(tree: Object, name: str, where: str) -> Object:
     return part
 
 
-def lower_first_letters(tree: Object) -> None:
+def _lower_first_letters(tree: Object) -> None:
     """Go matches names of fields without regard to case, and an upstream file has some with a capital."""
     constraints = tree["spec"].get("topologySpreadConstraints")
     if isinstance(constraints, list):

@@ -1,4 +1,4 @@
-"""What the arguments of the policies (`plugins.policies`) must satisfy."""
+"""What the arguments of the policies (`plugins.policies`) and of packing (`plugins.packing`) must satisfy."""
 
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit

@@ -88,7 +88,7 @@ class TypicalPods:
         self.cpu_per_milli = int((self.cpu * self.counts).sum()) / per_device if per_device else 0.0
         """CPU in thousandths that the mix uses for a thousandth of a device; 0 if it uses no devices."""
         self._choosy = [
-            (place, NodeTerms(shape.node_selector, shape.required_node_terms))
+            (place, shape)
             for place, shape in enumerate(shapes)
             if shape.node_selector is not None or shape.required_node_terms is not None
         ]
@@ -110,23 +110,7 @@ class TypicalPods:
             if stale is None:
                 self._accepts = np.ones((nodes.capacity, len(self)), dtype=np.bool_)
             stale = nodes.rows() if stale is None else stale[nodes.is_live[stale]]
-            for place, terms in self._choosy:
-                self._accepts[stale, place] = terms.matches(nodes, stale)
+            for place, shape in self._choosy:
+                self._accepts[stale, place] = nodes.wanted_by(shape, stale)
             self._nodes, self._seen = nodes, changes.position
         return self._accepts[rows]
-
-
-class NodeTerms(NamedTuple):
-    """Where a shape may run."""
-
-    node_selector: NodeTerm | None
-    required: tuple[NodeTerm, ...] | None
-
-    def matches(self, nodes: NodeTable, rows: Rows) -> NDArray[np.bool_]:
-        """Bool, shape of `rows`."""
-        matched = np.ones(len(rows), dtype=np.bool_)
-        if self.node_selector is not None:
-            matched &= nodes.matches_term(self.node_selector, rows)
-        if self.required is not None:
-            matched &= nodes.matches_any(self.required, rows)
-        return matched

@@ -99,10 +99,7 @@ class BindingWriter:
         while True:
             retry_after, has_answered = 0.0, True
             try:
-                if annotations:
-                    await self._pods.bind(meta.namespace, meta.name, meta.uid, node_name, annotations)
-                else:
-                    await self._pods.bind(meta.namespace, meta.name, meta.uid, node_name)
+                await self._pods.bind(meta.namespace, meta.name, meta.uid, node_name, annotations)
             except NotSentError as failure:
                 has_answered = False  # nobody can be reached: no place is needed by others meanwhile
                 self._tell(BindingNotSent(pod, node_name, str(failure)))

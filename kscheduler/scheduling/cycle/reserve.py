@@ -19,10 +19,8 @@ def run_reserve(profile: Profile, state: CycleState, pod: PodInfo, node_name: st
 
 
 def annotate(cache: Cache, state: CycleState, pod: PodInfo) -> None:
-    """After Reserve: the assumed pod counts with the annotations that it gets with its Binding, if there are any."""
-    found = state.find(BindingAnnotations)
-    if found is not None:
-        cache.annotate(pod.uid, found.annotations)
+    """After Reserve, if it has written `BindingAnnotations`: the assumed pod counts with them."""
+    cache.annotate(pod.uid, state.read(BindingAnnotations).annotations)
 
 
 def run_unreserve(profile: Profile, state: CycleState, pod: PodInfo, node_name: str) -> None:
