@@ -53,7 +53,8 @@ of it."""
 _DEFAULT = "Print the configuration that applies without a file, as a file to start from."
 _POLICIES = """\
 Print a configuration with a profile for each ready policy (random, round-robin, cheapest, annotation-match, load-aware,
-external) beside the default one, as a file to start from: see docs/policies.md."""
+external: docs/policies.md; best-fit, fragmentation-aware, dominant-most-allocated: docs/packing.md) beside the default
+one, as a file to start from."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
