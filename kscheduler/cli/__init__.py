@@ -19,6 +19,7 @@ VERBS: Final[Mapping[str, str]] = {
     "explain": "explain where a pod goes, and why",
     "pending": "list the pending pods by reason",
     "simulate": "simulate more pods, other nodes, a drain, or another configuration",
+    "compact": "tell on how few nodes the pods would run, by profile",
     "replay": "replay a recording and compare the decisions; or show the state at a time",
     "shadow": "report how this configuration would have decided in a cluster that another scheduler serves",
     "config": "check or convert a configuration file, print the default one",
@@ -34,6 +35,7 @@ VERBS: Final[Mapping[str, str]] = {
 # thousands of times show none.
 _CALL_PLUGINS: Final = {
     "bench": False,
+    "compact": False,
     "config": True,
     "explain": True,
     "pending": True,

@@ -2,6 +2,7 @@
 
     python -m kscheduler.server.pages.published explanation > kscheduler/explain/explanation.schema.json
     python -m kscheduler.server.pages.published simulation > kscheduler/simulate/simulation.schema.json
+    python -m kscheduler.server.pages.published compaction > kscheduler/compact/compaction.schema.json
     python -m kscheduler.server.pages.published replay > kscheduler/recorder/report/replay.schema.json
     python -m kscheduler.server.pages.published openapi > kscheduler/server/pages/answers.openapi.json
 
@@ -15,6 +16,7 @@ import msgspec
 
 from kscheduler.answers.pending_in_queue import PendingInQueue
 from kscheduler.answers.schema import IN_OPENAPI
+from kscheduler.compact.compaction_result import compaction_schema
 from kscheduler.explain.answer import PodExplanation
 from kscheduler.explain.cluster_answers import NodeUses
 from kscheduler.explain.group_answer import ExplanationList, PodGroupExplanation
@@ -50,6 +52,7 @@ def openapi_schemas() -> Tree:
 PUBLISHED: Final = {
     "explanation": ("explain/explanation.schema.json", explanation_schema),
     "simulation": ("simulate/simulation.schema.json", simulation_schema),
+    "compaction": ("compact/compaction.schema.json", compaction_schema),
     "replay": ("recorder/report/replay.schema.json", replay_schema),
     "openapi": ("server/pages/answers.openapi.json", openapi_schemas),
 }

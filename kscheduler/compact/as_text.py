@@ -1,0 +1,63 @@
+"""A compaction for people."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from kscheduler.compact.compaction_result import Compaction, ProfileCompaction
+from kscheduler.text import BOLD, INDENT, PLAIN, RED, Style, aligned, nodes, printable, wrapped
+
+# Pods of a profile that are named; the rest is counted.
+_MOST: Final = 5
+
+
+def compaction_text(compaction: Compaction, style: Style = PLAIN) -> str:
+    """The whole answer, without a final line end."""
+    lines = (part.rstrip() for line in _lines(compaction, style) for part in wrapped(line, style.width))
+    return "\n".join(lines)
+
+
+def _lines(compaction: Compaction, style: Style) -> Iterator[str]:
+    if compaction.left_out:
+        names = ", ".join(map(printable, compaction.left_out[:_MOST]))
+        more = f" and {len(compaction.left_out) - _MOST} more" if compaction.left_out[_MOST:] else ""
+        yield f"{style.paint('left out', RED)}, as it cannot be read: {names}{more}"
+    yield f"today: {_pods(compaction.moving)} on {compaction.nodes_in_use} of {nodes(compaction.nodes)}"
+    if compaction.staying:
+        yield f"{INDENT}{_pods(compaction.staying)} of DaemonSets and of nodes themselves, which go with their node"
+    if compaction.waiting:
+        yield f"{INDENT}{_pods(compaction.waiting)} without a node, left out"
+    yield f"at least: {nodes(compaction.at_least)}, by the sum of the requests"
+    for profile in compaction.profiles:
+        if profile.unplaced:
+            yield from _unplaced(profile, style)
+    played = [profile for profile in compaction.profiles if profile.trials]
+    if not played:
+        return
+    count = len(played[0].trials)
+    yield f"placed anew, nodes taken away at random until they no longer fit, {count} trial{'s' * (count > 1)}:"
+    heading = (f"{INDENT}profile", "fewest", "median", "90 %", "of today's nodes")
+    rows = [
+        (
+            f"{INDENT}{printable(each.profile)}",
+            *map(str, (each.fewest, each.median, each.percentile_90)),
+            f"{100 * each.percentile_90 / max(compaction.nodes, 1):.0f} %",
+        )
+        for each in played
+    ]
+    first, *rest = aligned([heading, *rows], {1, 2, 3, 4})
+    yield style.paint(first, BOLD)
+    yield from rest
+
+
+def _unplaced(profile: ProfileCompaction, style: Style) -> Iterator[str]:
+    count = len(profile.unplaced)
+    heading = style.paint(f"{_pods(count)} would find no place", RED)
+    yield f"{printable(profile.profile)}: {heading} if all were placed anew on all nodes, so there are no trials"
+    for each in profile.unplaced[:_MOST]:
+        yield f"{INDENT}{printable(each.pod)}: {printable(each.message)}"
+    if count > _MOST:
+        yield f"{INDENT}and {count - _MOST} more"
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count:,} pods"

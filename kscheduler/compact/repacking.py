@@ -1,0 +1,96 @@
+"""The moving pods of a cluster placed anew on some of its nodes, by one profile."""
+
+import asyncio
+import dataclasses
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec.structs import replace
+
+from kscheduler.compact.moving_pods import MovingPods
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.loader import LoadedConfig
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.registry import Registry
+from kscheduler.scenario.decide import cluster_cache
+from kscheduler.simulate.simulated_cluster import SimulatedCluster
+from kscheduler.simulate.simulation_plan import SimulationPlan
+from kscheduler.simulate.simulation_result import NEW, StillPending
+
+
+@dataclass(frozen=True, slots=True)
+class Repacking:
+    """A cluster and one of the profiles that place its pods."""
+
+    pods: MovingPods
+    config: LoadedConfig
+    profile: str
+    where: str
+    """The source of the objects, for messages."""
+    groups: tuple[GroupDefinition, ...] = ()
+    plugins: Registry | None = None
+
+    def left_over(self, nodes: Collection[str]) -> tuple[StillPending, ...]:
+        """The pods that find no place on these nodes; the other nodes are gone. Raises `ScenarioError`."""
+        return asyncio.run(self._left_over(frozenset(nodes)))
+
+    async def _left_over(self, nodes: frozenset[str]) -> tuple[StillPending, ...]:
+        kept = tuple(node for node in self.pods.objects.nodes if node.metadata.name in nodes)
+        staying = tuple(pod for node in sorted(nodes) for pod in self.pods.staying.get(node, ()))
+        objects = replace(self.pods.objects, nodes=kept, pods=staying)
+        plan = SimulationPlan(objects, self._alone(), self.where, groups=self.groups, plugins=self.plugins)
+        cluster = SimulatedCluster(plan)
+        for pod in self.pods.moving:
+            cluster.show(replace(pod, spec=replace(pod.spec, scheduler_name=self.profile)), NEW)
+        async with cluster.at_work():
+            await cluster.until_quiet()
+        return cluster.waiting([self.profile])
+
+    def _alone(self) -> LoadedConfig:
+        """The configuration with this profile only: what others wait for or fetch is not asked."""
+        configuration = self.config.configuration
+        only = tuple(each for each in configuration.profiles if each.scheduler_name == self.profile)
+        return dataclasses.replace(self.config, configuration=replace(configuration, profiles=only))
+
+
+class FreeRoom:
+    """What nodes have beside the pods that stay with them, and what the moving pods ask for together.
+
+    Nodes with less than that need not be tried. Resources that stand for devices are not counted.
+    """
+
+    def __init__(self, pods: MovingPods, gates: FeatureGates, where: str) -> None:
+        """`where`: the source of the objects. Raises `ScenarioError` for an object that cannot be read."""
+        staying = tuple(pod for each in pods.staying.values() for pod in each)
+        objects = replace(pods.objects, pods=staying)
+        cache = cluster_cache(objects, None, gates, where)
+        nodes, rows = cache.nodes, cache.nodes.rows()
+        asked: Counter[str] = Counter()
+        for pod in pods.moving:
+            asked.update(PodInfo(pod).requests)
+        counted = [name for name in asked if name in nodes.resources and cache.devices.class_of_resource(name) is None]
+        columns = [
+            nodes.amounts(nodes.allocatable, name, rows) - nodes.amounts(nodes.requested, name, rows)
+            for name in counted
+        ]
+        columns.append(nodes.allowed_pods[rows] - nodes.pod_count[rows])
+        self._free = np.maximum(np.stack(columns), 0)
+        """Int64, by resource and node; the last row is the number of pods."""
+        self._asked = np.array([*(asked[name] for name in counted), len(pods.moving)], dtype=np.int64)
+        self._place = {nodes.name_of(row): place for place, row in enumerate(rows.tolist())}
+
+    def is_enough(self, nodes: Collection[str]) -> bool:
+        """Whether these nodes have as much of each resource as is asked for."""
+        places = [self._place[name] for name in nodes]
+        return bool((self._free[:, places].sum(axis=1) >= self._asked).all())
+
+    @property
+    def fewest(self) -> int:
+        """Fewer nodes are never enough, however the pods are placed: the largest ones count first, by resource."""
+        largest_first = -np.sort(-self._free, axis=1)
+        is_short = largest_first.cumsum(axis=1) < self._asked[:, np.newaxis]
+        needed: int = is_short.sum(axis=1).max() + 1
+        return min(int(needed), self._free.shape[1])

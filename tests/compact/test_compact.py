@@ -1,0 +1,192 @@
+"""`kscheduler compact`: against an exact solver, and what stays, moves, is left out or refused."""
+
+import json
+import random
+from pathlib import Path
+
+import highspy
+import pytest
+from jsonschema import Draft202012Validator
+
+from kscheduler.cli import main
+from kscheduler.compact.compaction_result import schema_text
+from tests.simulate.test_claims_to_devices import claim_spec, device_class, gpus
+from tests.simulate.test_simulate import Tree, node, pod
+
+VALIDATOR = Draft202012Validator(json.loads(schema_text()))
+DAEMONS = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "agent", "controller": True}
+PACKED = ("--profile", "best-fit")
+
+
+class Compact:
+    """Runs the command over some objects."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._source, self._capsys = folder / "cluster.json", capsys
+
+    def _run(self, objects: list[Tree], *flags: str) -> int:
+        self._source.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        return main(["compact", "--from", str(self._source), *flags])
+
+    def __call__(self, objects: list[Tree], *flags: str) -> Tree:
+        assert self._run(objects, "-o", "json", *flags) == 0
+        tree: Tree = json.loads(self._capsys.readouterr().out)
+        assert [problem.message for problem in VALIDATOR.iter_errors(tree)] == []
+        return tree
+
+    def text(self, objects: list[Tree], *flags: str) -> str:
+        assert self._run(objects, *flags) == 0
+        return self._capsys.readouterr().out
+
+    def refused(self, objects: list[Tree], *flags: str) -> str:
+        assert self._run(objects, *flags) == 2
+        return self._capsys.readouterr().err
+
+
+@pytest.fixture
+def compact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Compact:
+    return Compact(tmp_path, capsys)
+
+
+def fewest(answer: Tree) -> int:
+    trials: list[int] = answer["profiles"][0]["trials"]
+    return min(trials)
+
+
+def fewest_possible(sizes: list[int], wanted: list[int]) -> int:
+    """On how few nodes of these sizes the pods fit, by HiGHS: x[p, n] is pod p on node n, y[n] is node n kept."""
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    solver.silent()
+    kept = [solver.addBinary() for _ in sizes]
+    at = [[solver.addBinary() for _ in sizes] for _ in wanted]
+    for of_pod in at:
+        solver.addConstr(sum(of_pod) == 1)
+    for number, size in enumerate(sizes):
+        solver.addConstr(sum(cpu * at[each][number] for each, cpu in enumerate(wanted)) <= size * kept[number])
+    solver.minimize(sum(kept))
+    return round(solver.getObjectiveValue())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_is_within_one_node_of_an_exact_solver(compact: Compact, seed: int) -> None:
+    chance = random.Random(seed)
+    sizes = [chance.choice((4000, 8000)) if seed % 2 else 4000 for _ in range(8)]
+    left, objects, wanted = list(sizes), [], []
+    for number in range(20):
+        cpu = chance.choice((300, 500, 700, 1100, 1500))
+        on = max(range(len(left)), key=left.__getitem__)
+        left[on] -= cpu
+        wanted.append(cpu)
+        objects.append(pod(f"p{number}", cpu=f"{cpu}m", on=f"n{on}"))
+    assert min(left) >= 0, "the pods fit as they are"
+    nodes = [node(f"n{number}", cpu=f"{size}m") for number, size in enumerate(sizes)]
+    answer = compact([*nodes, *objects], *PACKED)
+    exact = fewest_possible(sizes, wanted)
+    assert answer["atLeast"] <= exact <= fewest(answer) <= exact + 1
+    assert len(answer["profiles"][0]["kept"]) == fewest(answer)
+
+
+def test_pods_of_daemon_sets_take_their_room_on_each_node_that_stays(compact: Compact) -> None:
+    nodes = [node(f"n{number}", cpu="4") for number in range(4)]
+    web = [pod(f"web-{number}", cpu="1", on=f"n{number}") for number in range(4)]
+    alone = compact([*nodes, *web], *PACKED)
+    agents = [pod(f"agent-{number}", cpu="2", on=f"n{number}", owner=DAEMONS) for number in range(4)]
+    beside = compact([*nodes, *web, *agents], *PACKED)
+    assert (fewest(alone), fewest(beside)) == (1, 2)
+    assert (beside["moving"], beside["staying"], beside["atLeast"]) == (4, 4, 2)
+
+
+def test_a_node_that_a_pod_needs_stays_whatever_is_drawn(compact: Compact) -> None:
+    nodes = [node(f"n{number}", cpu="4") for number in range(6)]
+    pinned = [pod(f"db-{name}", on=name, nodeSelector={"kubernetes.io/hostname": name}) for name in ("n1", "n4")]
+    answer = compact([*nodes, *pinned, pod("web", on="n0")], *PACKED, "--trials", "5")
+    assert answer["profiles"][0]["trials"] == [2] * 5
+    assert answer["profiles"][0]["kept"] == ["n1", "n4"]
+
+
+def test_devices_of_claims_are_given_anew(compact: Compact) -> None:
+    """Four pods with a device each, on four nodes with two: they move together as their claims do."""
+    nodes = [node(f"n{number}", cpu="64") for number in range(4)]
+    objects: list[Tree] = [device_class()]
+    for number in range(4):
+        objects.append(gpus(f"n{number}", 2))
+        claims = [{"name": "gpu", "resourceClaimName": f"claim-{number}"}]
+        objects.append(pod(f"train-{number}", on=f"n{number}", resourceClaims=claims))
+        result = {"request": "gpu", "driver": "gpu.example.com", "pool": f"n{number}", "device": "gpu-0"}
+        match = {"key": "metadata.name", "operator": "In", "values": [f"n{number}"]}
+        objects.append(
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaim",
+                "metadata": {"name": f"claim-{number}", "namespace": "shop", "uid": f"claim-{number}"},
+                "spec": claim_spec(),
+                "status": {
+                    "allocation": {
+                        "devices": {"results": [result]},
+                        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [match]}]},
+                    },
+                    "reservedFor": [{"resource": "pods", "name": f"train-{number}", "uid": f"uid-train-{number}"}],
+                },
+            }
+        )
+    assert fewest(compact([*nodes, *objects], *PACKED)) == 2
+
+
+def test_what_waits_has_ended_or_goes_is_not_placed(compact: Compact) -> None:
+    nodes = [node(f"n{number}", cpu="2") for number in range(2)]
+    done = {**pod("done", cpu="2", on="n0"), "status": {"phase": "Succeeded"}}
+    going = pod("going", cpu="2", on="n1")
+    going["metadata"]["deletionTimestamp"] = "2026-11-01T00:00:00Z"
+    answer = compact([*nodes, done, going, pod("waits", cpu="2"), pod("web", on="n0")], *PACKED)
+    assert (answer["moving"], answer["pending"], fewest(answer)) == (1, 1, 1)
+
+
+def test_pods_that_fit_only_as_they_are_have_no_trials_and_a_reason(compact: Compact) -> None:
+    """After a drain is planned a node takes no pods, so its own would not come back."""
+    nodes = [node("n0", cpu="2"), node("n1", cpu="2", unschedulable=True)]
+    pods = [pod("a", cpu="2", on="n0"), pod("b", cpu="2", on="n1")]
+    (profile,) = compact([*nodes, *pods], *PACKED)["profiles"]
+    assert (profile["trials"], [each["pod"] for each in profile["unplaced"]]) == ([], ["shop/b"])
+    assert "best-fit: 1 pod would find no place" in compact.text([*nodes, *pods], *PACKED)
+
+
+def test_the_same_seed_draws_the_same_nodes(compact: Compact) -> None:
+    nodes = [node(f"n{number}", cpu=str(2 + number % 3)) for number in range(6)]
+    objects = [*nodes, *(pod(f"p{number}", on=f"n{number}") for number in range(6))]
+    first, again = (compact(objects, *PACKED, "--trials", "3", "--seed", "7") for _ in range(2))
+    assert first == again
+    kept = {
+        tuple(compact(objects, *PACKED, "--trials", "1", "--seed", str(n))["profiles"][0]["kept"]) for n in range(5)
+    }
+    assert len(kept) > 1
+
+
+def test_the_text_has_a_line_for_each_profile_of_the_configuration(compact: Compact) -> None:
+    nodes = [node(f"n{number}", cpu="4") for number in range(3)]
+    text = compact.text([*nodes, *(pod(f"p{number}", on=f"n{number}") for number in range(3))], "--trials", "2")
+    assert text.splitlines()[:9] == [
+        "today: 3 pods on 3 of 3 nodes",
+        "at least: 1 node, by the sum of the requests",
+        "placed anew, nodes taken away at random until they no longer fit, 2 trials:",
+        "  profile                  fewest  median  90 %  of today's nodes",
+        "  kscheduler                    1       1     1              33 %",
+        "  best-fit                      1       1     1              33 %",
+        "  fragmentation-aware           1       1     1              33 %",
+        "  dominant-most-allocated       1       1     1              33 %",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("objects", "flags", "message"),
+    [
+        ([node("n0")], PACKED, "no pod runs that could move to another node"),
+        ([pod("p", on="n0")], PACKED, "there are no nodes"),
+        ([node("n0"), pod("p", on="n0")], ("--trials", "0"), "--trials: 0 is not from 1 to 1000"),
+        ([node("n0"), pod("p", on="n0")], ("--profile", "bestfit"), "--profile bestfit: "),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(
+    compact: Compact, objects: list[Tree], flags: tuple[str, ...], message: str
+) -> None:
+    assert message in compact.refused(objects, *flags)
