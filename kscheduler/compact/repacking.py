@@ -92,5 +92,5 @@ class FreeRoom:
         """Fewer nodes are never enough, however the pods are placed: the largest ones count first, by resource."""
         largest_first = -np.sort(-self._free, axis=1)
         is_short = largest_first.cumsum(axis=1) < self._asked[:, np.newaxis]
-        needed: int = is_short.sum(axis=1).max() + 1
-        return min(int(needed), self._free.shape[1])
+        too_few: list[int] = is_short.sum(axis=1).tolist()
+        return min(max(too_few) + 1, len(self._place))
