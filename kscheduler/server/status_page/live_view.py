@@ -64,7 +64,9 @@ class OverviewSnapshot(msgspec.Struct, frozen=True, eq=False):
     sections: dict[str, Section]
     cells: Cells
     letters: dict[str, str]
-    """How full each cell is, by what a picture shows: all of `heat.BY`."""
+    """How full each cell is, by what a picture shows: all of `choices`."""
+    choices: dict[str, str]
+    """As `HeatMap.choices`."""
     letters_before: dict[str, str]
     """Those of the snapshot before, if it had the same cells; otherwise empty."""
     messages: dict[tuple[int, str], bytes] = {}
@@ -158,11 +160,11 @@ class LiveView:
                 await slicer.turn()
         await slicer.turn()
         cells = self.heat.cells()
-        letters = {by: self.heat.letters(by) for by in heat_map.BY}
+        choices = self.heat.choices()
+        letters = {by: self.heat.letters(by) for by in choices}
         same_cells = before is not None and before.cells is cells
-        return OverviewSnapshot(
-            number, self._now(), sections, cells, letters, before.letters if before is not None and same_cells else {}
-        )
+        letters_before = before.letters if before is not None and same_cells else {}
+        return OverviewSnapshot(number, self._now(), sections, cells, letters, choices, letters_before)
 
     def _section(self, name: str, value: object, number: int) -> Section:
         html = self._templates.render(f"sections/{name}.html", facts=value, most_named=NAMED_PODS)
@@ -174,7 +176,8 @@ class LiveView:
         for name, section in snapshot.sections.items():
             is_old = self._now() - section.rendered_at > FRESH_SECONDS
             html[name] = self._section(name, section.facts, section.changed_at).html if is_old else section.html
-        picture = _Picture(drawn(snapshot.cells, snapshot.letters[by]), snapshot.cells.version)
+        letters = snapshot.letters[by]
+        picture = _Picture(drawn(snapshot.cells, letters), snapshot.cells.version, heat_map.NONE in letters)
         html["nodes"] = self._templates.render("sections/nodes.html", facts=picture)
         return html
 
@@ -243,11 +246,13 @@ class LiveView:
             "cells": snapshot.cells.version,
             "sections": changed,
         }
-        before = snapshot.letters_before.get(by)
+        before, letters = snapshot.letters_before.get(by), snapshot.letters.get(by)
+        if letters is None:  # nobody has the resource any more
+            letters = heat_map.NONE * len(snapshot.cells.names)
         if with_all_letters or before is None:
-            message["letters"] = snapshot.letters[by]
+            message["letters"] = letters
         else:
-            message["changes"] = heat_map.changes(before, snapshot.letters[by])
+            message["changes"] = heat_map.changes(before, letters)
         # One line of JSON: a line break within a text is escaped, so no text can end the message early.
         return b"event: snapshot\nid: %b\ndata: %b\n\n" % (self.id_of(snapshot).encode(), msgspec.json.encode(message))
 
@@ -255,3 +260,5 @@ class LiveView:
 class _Picture(msgspec.Struct, frozen=True):
     zones: tuple[Any, ...]
     version: int
+    has_none: bool
+    """Whether some nodes have nothing of what is shown."""

@@ -1,6 +1,6 @@
 """The paths of the status page.
 
-    /ui/                              overview; ?by=use|cpu|memory|pods, ?still=1 does not reload
+    /ui/                              overview; ?by=use|cpu|memory|pods|RESOURCE, ?still=1 does not reload
     /ui/pending                       all reasons of pending pods
     /ui/pods/NAMESPACE/NAME           one pod; ?part=now is the part that changes
     /ui/nodes, /ui/nodes/NAME         nodes as a list (?zone=, ?sort=, ?page=), and one node
@@ -26,7 +26,7 @@ from kscheduler.aio.tasks import BackgroundService
 from kscheduler.server.browser_login import EVENTS, UI, TokenAuthorizer
 from kscheduler.server.status_page import rendering
 from kscheduler.server.status_page.facts.finding import SORTED_BY, find, listed
-from kscheduler.server.status_page.facts.heat import BY
+from kscheduler.server.status_page.facts.heat import most_offered
 from kscheduler.server.status_page.facts.node_story import node_story
 from kscheduler.server.status_page.facts.not_served import NotServed, not_served
 from kscheduler.server.status_page.facts.overview import Pending
@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # read with the first answer, not at the start
 # Where no scripts run, pages that change load themselves again.
 RELOAD_SECONDS: Final = 10
 _END: Final = b"</section>\n</main>"
+_COLUMNS: Final = ("Node", "CPU requested", "Memory requested", "Pods")
 _UNSEEN: Final = "It was never seen, or is gone."
 _NO_ANSWERS: Final = Unavailable("Queries are disabled here (--answer-questions=false).")
 
@@ -114,11 +115,12 @@ class StatusPage:
     # --- views --------------------------------------------------------------------------------------------------------
 
     async def _overview(self, request: web.Request, *, has_login: bool) -> web.StreamResponse:
-        by = request.query.get("by", "use")
-        by = by if by in BY else "use"
         snapshot = await self.view.fresh()
+        choices = snapshot.choices
+        by = request.query.get("by", "use")
+        by = by if by in choices else "use"
         sections = {name: _markup(html) for name, html in self.view.shown(snapshot, by).items()}
-        values = {"by": by, "by_text": BY[by], "choices": BY, "snapshot_id": self.view.id_of(snapshot)}
+        values = {"by": by, "by_text": choices[by], "choices": choices, "snapshot_id": self.view.id_of(snapshot)}
         body = self._page(
             "overview.html",
             request,
@@ -168,7 +170,8 @@ class StatusPage:
         zone = request.query.get("zone")
         zone = zone if zone in {name for name, _ in zones} else None
         sorted_by = request.query.get("sort", "name")
-        sorted_by = sorted_by if sorted_by in SORTED_BY else "name"
+        extended = [each.name for each in most_offered(self.view.heat.extended())]
+        sorted_by = sorted_by if sorted_by in (*SORTED_BY, *extended) else "name"
         page = request.query.get("page", "1")
         number = int(page) if page.isascii() and page.isdecimal() and len(page) < 9 else 1
         values = {
@@ -176,8 +179,8 @@ class StatusPage:
             "zones": zones,
             "sorted_by": sorted_by,
             "of_zone": "" if zone is None else _markup(f"zone={quote(zone, safe='')}&amp;"),
-            "columns": list(zip(SORTED_BY, ("Node", "CPU requested", "Memory requested", "Pods"), strict=True)),
-            "list": listed(self._sources, cells, zone, sorted_by, number),
+            "columns": [*zip(SORTED_BY, _COLUMNS, strict=True), *zip(extended, extended, strict=True)],
+            "list": listed(self._sources, cells, zone, sorted_by, number, extended),
         }
         return html_page(self._page("nodes.html", request, has_login=has_login, here="nodes", **values))
 
@@ -260,8 +263,8 @@ class StatusPage:
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         by = request.query.get("by", "use")
-        if by not in BY:
-            raise web.HTTPBadRequest(text=f"400: by must be one of {', '.join(BY)}")
+        if by not in (choices := self.view.heat.choices()):
+            raise web.HTTPBadRequest(text=f"400: by must be one of {', '.join(choices)}")
         if not self.view.has_room:
             return web.Response(status=429, text="429: too many browsers follow already", headers={"Retry-After": "10"})
         seen = request.headers.get("Last-Event-ID") or request.query.get("version", "")

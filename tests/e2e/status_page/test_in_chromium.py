@@ -21,6 +21,7 @@ PAGES = (
     "/ui/",
     "/ui/?by=pods",
     "/ui/pending",
+    "/ui/?by=nvidia.com%2Fgpu",
     "/ui/nodes",
     "/ui/search?q=train",
     STORY,

@@ -9,6 +9,7 @@ import pytest
 
 from kscheduler.server.status_page import live_view
 from kscheduler.server.status_page.live_view import LONGEST_PAUSE_SECONDS, MAX_STREAMS, SHORTEST_PAUSE_SECONDS
+from tests.builders import make_node
 from tests.server.status_page.page_scene import PageScene, page_scene
 
 
@@ -77,6 +78,17 @@ async def test_a_stream_begins_with_everything_and_goes_on_with_what_differs(sce
     assert "letters" not in message
     assert message["changes"] == [[6, "a"]]
     assert set(message["sections"]) == {"figures"}
+    await stream.aclose()
+
+
+async def test_a_stream_goes_on_when_no_node_has_its_resource_any_more(scene: PageScene) -> None:
+    scene.add_node("n10", zone="c", **{"nvidia.com/gpu": "4"})
+    stream = scene.page.view.follow("nvidia.com/gpu", "")
+    assert (await first_of(stream))["letters"] == "n" * 10 + "0"
+    labels = {"topology.kubernetes.io/zone": "c"}
+    scene.assembly.cache.update_node(make_node("n10", labels=labels))
+    await next_snapshot(scene)
+    assert reported(await anext(stream))["changes"] == [[10, "n"]]
     await stream.aclose()
 
 

@@ -73,6 +73,20 @@ def test_letters_are_tenths_rounded_up_and_name_what_is_over_and_what_is_cordone
     assert heat.letters("memory") == "00000c"
 
 
+def test_an_extended_resource_has_a_picture_of_its_own_and_nodes_without_it_have_none() -> None:
+    cache, heat = cluster(["a", "a"])
+    for number, gpus in enumerate(("4", "4", "8"), start=2):
+        cache.add_node(make_node(f"n{number}", cpu="10", **{"nvidia.com/gpu": gpus}))
+    cache.assume_pod(PodInfo(make_pod("p", requests={"nvidia.com/gpu": "3"})), "n2")
+    assert heat.choices() == BY | {"nvidia.com/gpu": "nvidia.com/gpu"}
+    assert heat.letters("nvidia.com/gpu") == "nn800"
+    assert heat.letters("cpu") == "00000"
+    for number in (2, 3, 4):
+        cache.remove_node(f"n{number}")
+    assert "nvidia.com/gpu" not in heat.choices()
+    assert heat.letters("nvidia.com/gpu") == "nn"
+
+
 def test_a_pod_that_comes_moves_no_cell_and_a_node_that_comes_does() -> None:
     cache, heat = cluster(["b", "a"])
     before = heat.cells()

@@ -222,6 +222,23 @@ async def test_pages_are_kept_nowhere_and_files_for_ever(scene: Scene) -> None:
     assert status == 404
 
 
+async def test_nodes_are_drawn_and_listed_by_extended_resources_too(scene: Scene) -> None:
+    gpus: dict[str, Any] = {"nvidia.com/gpu": "8"}
+    for number in range(2):
+        put(scene.server, "nodes", node_tree(f"gpu-{number}", cpu="64", **gpus))
+    put(scene.server, "pods", pod_tree("train", requests={"cpu": "1", "nvidia.com/gpu": "6"}))
+    await until(scene.server, lambda: bool(node_of(scene.server, "train")))
+    page = await scene.page_with("/ui/", 'href="?by=nvidia.com%2Fgpu"')
+    assert "has none" not in page
+    by_gpu = await scene.page_with("/ui/?by=nvidia.com%2Fgpu", "nvidia.com/gpu requested", 'class="h8"', 'class="hn"')
+    assert "has none" in by_gpu
+    listed = await scene.page("/ui/nodes?sort=nvidia.com%2Fgpu")
+    assert "6 / 8" in listed
+    rows = [row.partition('"')[0] for row in listed.split('<td><a class="name" href="/ui/nodes/')[1:]]
+    assert rows[0] == node_of(scene.server, "train")
+    assert (await scene.get("/ui/events?by=amd.com%2Fgpu"))[0] == 400
+
+
 async def test_a_browser_that_follows_hears_of_a_change(scene: Scene) -> None:
     url = f"http://127.0.0.1:{scene.app.server.port}/ui/events?by=use"
     async with asyncio.timeout(SECONDS), scene.session.get(url) as response:

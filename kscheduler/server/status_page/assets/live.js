@@ -100,7 +100,7 @@
   const overview = document.getElementById("overview");
   if (overview && window.EventSource) {
     const heat = document.getElementById("heat");
-    const levels = "0123456789aoc";
+    const levels = "0123456789aocn";
     let letters = null;
     let source = null;
     let version = overview.dataset.version;

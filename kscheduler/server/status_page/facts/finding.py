@@ -1,12 +1,12 @@
 """Pods and nodes by a part of their names, and the nodes of a zone as a list."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from kscheduler.aio.tasks import Slicer
-from kscheduler.server.status_page.facts.heat import Cells, share_of_cpu, share_of_memory
+from kscheduler.server.status_page.facts.heat import Cells, share_of, share_of_cpu, share_of_memory
 from kscheduler.server.status_page.sources import PageSources
 
 MAX_FOUND: Final = 100
@@ -41,6 +41,8 @@ class ListedNode(msgspec.Struct, frozen=True):
     memory: float
     pods: int
     allowed_pods: int
+    extended: tuple[tuple[int, int], ...]
+    """Requested and allocatable of the extended resources that are shown."""
     is_cordoned: bool
     taints: int
 
@@ -83,14 +85,24 @@ def _found(sources: PageSources, key: str) -> FoundPod | None:
     return None if pod is None else FoundPod(key, pod.spec.node_name, pod.status.phase)
 
 
-def listed(sources: PageSources, cells: Cells, zone: str | None, sorted_by: str, page: int) -> NodeList:
-    """A page of the nodes of a zone; `None`: of all. `sorted_by`: of `SORTED_BY`, the fullest first."""
+def listed(
+    sources: PageSources, cells: Cells, zone: str | None, sorted_by: str, page: int, extended: Sequence[str] = ()
+) -> NodeList:
+    """A page of the nodes of a zone; `None`: of all. `extended`: the resources that are shown beside CPU and memory.
+
+    `sorted_by`: of `SORTED_BY` or `extended`, the fullest first.
+    """
     nodes = sources.cache.nodes
     zones = [name.name if not name.is_rest else None for name in cells.zones for _ in range(name.count)]
     chosen = [at for at in range(len(cells.names)) if zone is None or zones[at] == zone]
     rows = cells.rows[chosen]
     cpu, memory, pods = share_of_cpu(nodes, rows), share_of_memory(nodes, rows), nodes.pod_count[rows]
     column = {"cpu": cpu, "memory": memory, "pods": pods}.get(sorted_by)
+    amounts = [
+        (nodes.amounts(nodes.requested, name, rows), nodes.amounts(nodes.allocatable, name, rows)) for name in extended
+    ]
+    if sorted_by in extended:
+        column = share_of(nodes, sorted_by, rows)
     order = sorted(range(len(chosen)), key=lambda at: (0 if column is None else -column[at], cells.names[chosen[at]]))
     pages = max((len(order) + PAGE_SIZE - 1) // PAGE_SIZE, 1)
     page = min(max(page, 1), pages)
@@ -102,6 +114,7 @@ def listed(sources: PageSources, cells: Cells, zone: str | None, sorted_by: str,
             memory=float(memory[at]),
             pods=int(pods[at]),
             allowed_pods=int(nodes.allowed_pods[rows[at]]),
+            extended=tuple((int(requested[at]), int(allocatable[at])) for requested, allocatable in amounts),
             is_cordoned=bool(nodes.unschedulable[rows[at]]),
             taints=len(nodes.taint_sets[int(nodes.taint_set[rows[at]])]),
         )

@@ -21,14 +21,15 @@ from kscheduler.framework.pods.requests import is_extended
 MAX_ZONES: Final = 24
 # Extended resources and drivers of devices among the figures.
 MAX_OFFERED: Final = 3
-# What a picture can show, by its name in the address.
+# What a picture of any cluster can show, by its name in the address; extended resources stand beside it.
 BY: Final = {"use": "the higher of CPU and memory", "cpu": "CPU", "memory": "memory", "pods": "number of pods"}
-# Letters: nothing requested, more than 90 %, more than all, unschedulable. Between them 1 to 9, tenths rounded up.
-EMPTY, FULL, OVER, CORDONED = "0", "a", "o", "c"
-LEVELS: Final = "0123456789aoc"
+# Letters: nothing requested, more than 90 %, more than all, unschedulable, nothing there to request. Between the first
+# two 1 to 9, tenths rounded up.
+EMPTY, FULL, OVER, CORDONED, NONE = "0", "a", "o", "c", "n"
+LEVELS: Final = "0123456789aocn"
 
 _LETTERS: Final = np.frombuffer(LEVELS.encode(), dtype=np.uint8)
-_OVER_AT, _CORDONED_AT = LEVELS.index(OVER), LEVELS.index(CORDONED)
+_OVER_AT, _CORDONED_AT, _NONE_AT = LEVELS.index(OVER), LEVELS.index(CORDONED), LEVELS.index(NONE)
 
 # Per row requested / allocatable: 1.0 is full; 2.0 where something is requested of nothing.
 Shares = NDArray[np.float64]
@@ -103,13 +104,19 @@ class HeatMap:
             self._cells = _cells_of(by_zone, self._cells.version + 1)
         return self._cells
 
+    def choices(self) -> dict[str, str]:
+        """What a picture can show: `BY`, and the extended resources of which there is most; by name, with its words."""
+        return BY | {each.name: each.name for each in most_offered(self.extended())}
+
     def letters(self, by: str) -> str:
-        """How full each cell is. Raises `KeyError` for a `by` that is not in `BY`."""
-        rows = self.cells().rows
-        share = _SHARES[by](self._nodes, rows)
+        """How full each cell is. `by`: of `choices`; of a resource that no node has, no cell has anything."""
+        nodes, rows = self._nodes, self.cells().rows
+        share = _SHARES[by](nodes, rows) if by in _SHARES else share_of(nodes, by, rows)
         tenths = np.clip(np.ceil(share * 10 - 1e-9), 0, 10).astype(np.intp)
         tenths[share > 1] = _OVER_AT
-        tenths[self._nodes.unschedulable[rows]] = _CORDONED_AT
+        if by not in _SHARES:
+            tenths[(share == 0) & (nodes.amounts(nodes.allocatable, by, rows) == 0)] = _NONE_AT
+        tenths[nodes.unschedulable[rows]] = _CORDONED_AT
         return _LETTERS[tenths].tobytes().decode()
 
     def extended(self) -> Iterator[ScarceResource]:
@@ -153,6 +160,12 @@ def _share(requested: NDArray[np.int64], allocatable: NDArray[np.int64]) -> Shar
     share[requested <= 0] = 0.0
     np.divide(requested, allocatable, out=share, where=allocatable > 0)
     return share
+
+
+def share_of(nodes: NodeTable, resource: str, rows: Rows) -> Shares:
+    """Of an extended resource."""
+    amounts = nodes.amounts
+    return _share(amounts(nodes.requested, resource, rows), amounts(nodes.allocatable, resource, rows))
 
 
 def share_of_cpu(nodes: NodeTable, rows: Rows) -> Shares:
