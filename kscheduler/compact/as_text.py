@@ -1,9 +1,10 @@
 """A compaction for people."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kscheduler.compact.compaction_result import Compaction, ProfileCompaction
+from kscheduler.compact.compaction_result import Compaction, Fragments, ProfileCompaction
+from kscheduler.framework.reasons.wording import amount_text, share_texts
 from kscheduler.text import BOLD, INDENT, PLAIN, RED, Style, aligned, nodes, printable, wrapped
 
 # Pods of a profile that are named; the rest is counted.
@@ -30,6 +31,7 @@ def _lines(compaction: Compaction, style: Style) -> Iterator[str]:
     for profile in compaction.profiles:
         if profile.unplaced:
             yield from _unplaced(profile, style)
+    yield from _fragments(compaction.fragments)
     played = [profile for profile in compaction.profiles if profile.trials]
     if not played:
         return
@@ -47,6 +49,32 @@ def _lines(compaction: Compaction, style: Style) -> Iterator[str]:
     first, *rest = aligned([heading, *rows], {1, 2, 3, 4})
     yield style.paint(first, BOLD)
     yield from rest
+
+
+def _fragments(found: Sequence[Fragments]) -> Iterator[str]:
+    """Resources of which something cannot be used."""
+    rows = []
+    for each in found:
+        if each.unusable:
+            unusable, free = share_texts(each.resource, each.unusable, each.free)
+            share = f"({100 * each.unusable / each.free:.0f} %)"
+            rows.append((f"{INDENT}{printable(each.resource)}", f"{unusable} of {free}", share, _why(each)))
+    if rows:
+        yield "free, and of no use to any pod like those that run or wait:"
+        yield from aligned(rows, {1, 2})
+
+
+def _why(fragments: Fragments) -> str:
+    """`30 for lack of cpu, 4 on cordoned nodes`; the largest parts first."""
+    parts = sorted(fragments.lacking.items(), key=lambda part: (-part[1], part[0]))
+    texts = [
+        f"{amount_text(fragments.resource, amount)} "
+        + ("in pieces too small" if lacked == fragments.resource else f"for lack of {printable(lacked)}")
+        for lacked, amount in parts
+    ]
+    if fragments.cordoned:
+        texts.append(f"{amount_text(fragments.resource, fragments.cordoned)} on cordoned nodes")
+    return ", ".join(texts)
 
 
 def _unplaced(profile: ProfileCompaction, style: Style) -> Iterator[str]:

@@ -47,6 +47,26 @@ class ProfileCompaction(ReadAnswer, frozen=True, kw_only=True):
         return sorted(self.trials)[ceil(0.9 * len(self.trials)) - 1]
 
 
+class Fragments(ReadAnswer, frozen=True, kw_only=True):
+    """What is free of a resource, and how much of it no typical pod could use; in the scheduler's units."""
+
+    resource: str
+    free: int
+    cordoned: Annotated[int, Meta(description="Of what is free: on nodes that take no pods.")]
+    lacking: Annotated[
+        dict[str, int],
+        Meta(
+            description="Of the rest, what no typical pod that asks for the resource could use, by the resource that "
+            "most of these pods lack there."
+        ),
+    ]
+
+    @property
+    def unusable(self) -> int:
+        """All of it."""
+        return self.cordoned + sum(self.lacking.values())
+
+
 class Compaction(ReadAnswer, frozen=True, kw_only=True):
     """What `kscheduler compact -o json` prints: on how few nodes the pods would run."""
 
@@ -62,6 +82,10 @@ class Compaction(ReadAnswer, frozen=True, kw_only=True):
     ]
     seed: Annotated[int, Meta(description="The same seed draws the same nodes.")]
     profiles: Annotated[tuple[ProfileCompaction, ...], Meta(description="In the order of the configuration.")]
+    fragments: Annotated[
+        tuple[Fragments, ...],
+        Meta(description="Of the pods as they are placed today, by resource that a typical pod requests."),
+    ] = ()
     left_out: Annotated[Names, Meta(description="Objects that cannot be read, such as `node web-1`.")] = ()
     emulation_version: EmulationVersion = ""
     notes: Annotated[Names, Meta(description="What could not be read or had to be assumed.")] = ()

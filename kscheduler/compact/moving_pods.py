@@ -41,10 +41,9 @@ class MovingPods:
         for pod in objects.pods:
             if pod.is_terminal or pod.metadata.deletion_timestamp:
                 continue
-            owner = pod.metadata.controller
             if not pod.spec.node_name:
                 waiting += 1
-            elif owner is not None and owner.kind in _WITH_ITS_NODE:
+            elif stays_with_its_node(pod):
                 staying[pod.spec.node_name].append(pod)
             else:
                 moving.append(pod)
@@ -63,6 +62,12 @@ class MovingPods:
             nodes_in_use=frozenset(pod.spec.node_name for pod in moving),
             waiting=waiting,
         )
+
+
+def stays_with_its_node(pod: Pod) -> bool:
+    """Whether it is of a DaemonSet, or static."""
+    owner = pod.metadata.controller
+    return owner is not None and owner.kind in _WITH_ITS_NODE
 
 
 def _without_a_node(pod: Pod) -> Pod:

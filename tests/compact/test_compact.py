@@ -150,6 +150,40 @@ def test_pods_that_fit_only_as_they_are_have_no_trials_and_a_reason(compact: Com
     assert "best-fit: 1 pod would find no place" in compact.text([*nodes, *pods], *PACKED)
 
 
+def gpu_node(name: str, *, cpu: str, **spec: bool) -> Tree:
+    whole = node(name, cpu=cpu, **spec)
+    whole["status"]["allocatable"]["nvidia.com/gpu"] = "4"
+    return whole
+
+
+def gpu_pod(name: str, gpus: int, *, cpu: str, on: str = "") -> Tree:
+    whole = pod(name, cpu=cpu, on=on)
+    whole["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = str(gpus)
+    return whole
+
+
+def test_what_is_free_and_of_no_use_is_told_with_what_its_node_lacks(compact: Compact) -> None:
+    """n0 has 2 GPUs and no CPU left, n1 one GPU of which all want two, n2 is cordoned, n3 is free."""
+    nodes = [gpu_node(name, cpu="8") for name in ("n0", "n1", "n3")] + [gpu_node("n2", cpu="8", unschedulable=True)]
+    pods = [gpu_pod("a", 2, cpu="4", on="n0"), pod("b", cpu="4", on="n0"), gpu_pod("c", 3, cpu="1", on="n1")]
+    objects = [*nodes, *pods, gpu_pod("waits", 2, cpu="2")]
+    answer = compact(objects, *PACKED, "--trials", "1")
+    by_resource = {each["resource"]: each for each in answer["fragments"]}
+    gpus = by_resource["nvidia.com/gpu"]
+    assert (gpus["free"], gpus["cordoned"], gpus["lacking"]) == (11, 4, {"cpu": 2, "nvidia.com/gpu": 1})
+    assert (by_resource["cpu"]["cordoned"], by_resource["cpu"]["lacking"]) == (8000, {})
+    line = "nvidia.com/gpu 7 of 11 (64 %) 2 for lack of cpu, 1 in pieces too small, 4 on cordoned nodes"
+    assert line in [" ".join(each.split()) for each in compact.text(objects, *PACKED, "--trials", "1").splitlines()]
+
+
+def test_a_pod_that_asks_for_what_no_node_has_uses_nothing(compact: Compact) -> None:
+    strange = pod("waits", cpu="1")
+    strange["spec"]["containers"][0]["resources"]["requests"]["example.com/none"] = "1"
+    answer = compact([node("n0", cpu="4"), pod("big", cpu="4", on="n0"), node("n1", cpu="1"), strange], *PACKED)
+    (cpu, _) = answer["fragments"]
+    assert (cpu["resource"], cpu["free"], cpu["lacking"]) == ("cpu", 1000, {"cpu": 1000})
+
+
 def test_the_same_seed_draws_the_same_nodes(compact: Compact) -> None:
     nodes = [node(f"n{number}", cpu=str(2 + number % 3)) for number in range(6)]
     objects = [*nodes, *(pod(f"p{number}", on=f"n{number}") for number in range(6))]

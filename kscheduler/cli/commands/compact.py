@@ -9,10 +9,11 @@ docs/packing.md describes what is measured.
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import Final
 
+from kscheduler.api.core import Pod
 from kscheduler.cli.cluster_flags import EXIT_CODES, add_cluster_flags, add_objects_file
 from kscheduler.cli.cluster_input import ClusterInput, cluster_input
 from kscheduler.cli.parser import AppendText
@@ -20,9 +21,11 @@ from kscheduler.cli.refusal import refusing
 from kscheduler.compact.as_text import compaction_text
 from kscheduler.compact.compaction import TRIALS, compacted
 from kscheduler.compact.compaction_result import Compaction, schema_text
-from kscheduler.compact.moving_pods import MovingPods
+from kscheduler.compact.fragments import fragments
+from kscheduler.compact.moving_pods import MovingPods, stays_with_its_node
 from kscheduler.compact.repacking import FreeRoom, Repacking
 from kscheduler.config.types import OWN_SCHEDULER_NAME
+from kscheduler.scenario.decide import cluster_cache
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.unreadable import notes_of, readable
 from kscheduler.text import json_line, printable, style_of, wrapped
@@ -111,7 +114,8 @@ def _compaction(found: ClusterInput, args: argparse.Namespace) -> Compaction:
     pods = MovingPods.of(objects)
     if not pods.moving:
         raise ScenarioError(f"{found.where}: no pod runs that could move to another node")
-    room = FreeRoom(pods, found.served.config.gates, found.where)
+    gates = found.served.config.gates
+    room = FreeRoom(pods, gates, found.where)
     played = []
     for profile in _profiles(found, args.profile):
         repacking = Repacking(
@@ -128,10 +132,17 @@ def _compaction(found: ClusterInput, args: argparse.Namespace) -> Compaction:
         at_least=room.fewest,
         seed=args.seed,
         profiles=tuple(played),
+        fragments=fragments(cluster_cache(objects, None, gates, found.where), *_running_and_waiting(objects.pods)),
         left_out=tuple(each.name for each in left_out),
         emulation_version=found.served.config.gates.version,
         notes=tuple(dict.fromkeys([*found.notes, *notes_of(left_out, found.where)])),
     )
+
+
+def _running_and_waiting(pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
+    """The pods whose requests are typical of those to come: without those of DaemonSets and of nodes."""
+    left = [pod for pod in pods if not (pod.is_terminal or stays_with_its_node(pod))]
+    return [pod for pod in left if pod.spec.node_name], [pod for pod in left if not pod.spec.node_name]
 
 
 def _profiles(found: ClusterInput, chosen: Sequence[str]) -> Sequence[str]:
