@@ -31,7 +31,13 @@ _SAMPLE: Final = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(\{(?P<labels>.*)\})? (?
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _BEGINNING: Final = re.compile(r"^\d+/\d+ nodes are available: ")
 _PART: Final = re.compile(r"(?<=: )|(?<=, )")
-_READ: Final = ("scheduler_pending_pods", "scheduler_schedule_attempts_total", "leader_election_master_status")
+_EXTENDED, _DEVICES = "kscheduler_extended_resources", "kscheduler_devices"
+_READ: Final = (
+    *("scheduler_pending_pods", "scheduler_schedule_attempts_total", "leader_election_master_status"),
+    *(_EXTENDED, _DEVICES),
+)
+# Extended resources and drivers of devices, those of which there is most.
+_MOST_SCARCE: Final = 3
 _QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
 _DESCRIPTION = """\
 Show the running scheduler: queue lengths and ages, decisions a second, pending pods by reason, whether the replica that
@@ -52,6 +58,19 @@ class TopReading:
         wanted = labels.items()
         found = [value for (known, own), value in self.metrics.items() if known == name and wanted <= dict(own).items()]
         return sum(found) if found else None
+
+    def scarce(self) -> list[tuple[str, int, int]]:
+        """What few nodes have: name, requested or taken, and how many there are; those first of which there is most."""
+        found = []
+        for metric, label, used, rest in (
+            (_EXTENDED, "resource", "requested", ""),
+            (_DEVICES, "driver", "taken", "free"),
+        ):
+            for name in {dict(labels).get(label, "") for known, labels in self.metrics if known == metric}:
+                part = int(self.value(metric, **{label: name, "state": used}) or 0)
+                whole = self.value(metric, **{label: name, "state": rest or "allocatable"}) or 0
+                found.append((name, part, int(whole) + (part if rest else 0)))
+        return sorted(found, key=lambda each: (-each[2], each[0]))[:_MOST_SCARCE]
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -133,6 +152,7 @@ def screen(now: TopReading, before: TopReading | None, at: datetime, style: Styl
         *aligned([("queue", *_QUEUES), ("pods", *(_number(now, queue) for queue in _QUEUES))], {1, 2, 3, 4}),
         "",
         _rates(now, before),
+        *_scarce(now),
         "",
     ]
     yield from head
@@ -172,6 +192,16 @@ def _rates(now: TopReading, before: TopReading | None) -> str:
             earlier = before.value("scheduler_schedule_attempts_total", result=result) or 0.0
             parts.append(f"{max(value - earlier, 0.0) / (now.at - before.at):.1f}/s {result}")
     return ("attempts so far: " if before is None else "attempts: ") + ", ".join(parts)
+
+
+def _scarce(now: TopReading) -> Iterator[str]:
+    """`requested: nvidia.com/gpu 96 of 128 (75 %)`; no line where no node has anything but CPU and memory."""
+    parts = [
+        f"{printable(name)} {part} of {whole}" + (f" ({100 * part // whole} %)" if whole else "")
+        for name, part, whole in now.scarce()
+    ]
+    if parts:
+        yield f"requested: {', '.join(parts)}"
 
 
 def _row(reason: ReasonInQueue, at: datetime) -> tuple[str, ...]:

@@ -676,6 +676,19 @@ leader_election_master_status{name="kscheduler"} 1
     assert "\x1b" not in "\n".join(lines)
 
 
+def test_the_screen_counts_what_few_nodes_have() -> None:
+    page = """
+kscheduler_extended_resources{resource="nvidia.com/gpu",state="allocatable"} 128
+kscheduler_extended_resources{resource="nvidia.com/gpu",state="requested"} 96
+kscheduler_devices{driver="gpu.example.com",state="taken"} 3
+kscheduler_devices{driver="gpu.example.com",state="free"} 5
+"""
+    at, nothing = datetime(2026, 1, 1, tzinfo=UTC), read({"count": 0, "reasons": []})
+    lines = list(screen(TopReading(0.0, samples_in(page), nothing), None, at, PLAIN, 24))
+    assert "requested: nvidia.com/gpu 96 of 128 (75 %), gpu.example.com 3 of 8 (37 %)" in lines
+    assert not any(line.startswith("requested") for line in screen(TopReading(0.0, {}, nothing), None, at, PLAIN, 24))
+
+
 def test_rows_of_the_screen_show_what_differs_and_off_a_terminal_all_of_it() -> None:
     taint = "30 node(s) had untolerated taint(s)"
     messages = [
