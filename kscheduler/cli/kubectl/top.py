@@ -62,15 +62,19 @@ class TopReading:
     def scarce(self) -> list[tuple[str, int, int]]:
         """What few nodes have: name, requested or taken, and how many there are; those first of which there is most."""
         found = []
-        for metric, label, used, rest in (
-            (_EXTENDED, "resource", "requested", ""),
-            (_DEVICES, "driver", "taken", "free"),
-        ):
-            for name in {dict(labels).get(label, "") for known, labels in self.metrics if known == metric}:
-                part = int(self.value(metric, **{label: name, "state": used}) or 0)
-                whole = self.value(metric, **{label: name, "state": rest or "allocatable"}) or 0
-                found.append((name, part, int(whole) + (part if rest else 0)))
+        for name in self._labels(_EXTENDED, "resource"):
+            requested, whole = (self._count(_EXTENDED, resource=name, state=of) for of in ("requested", "allocatable"))
+            found.append((name, requested, whole))
+        for name in self._labels(_DEVICES, "driver"):
+            taken, free = (self._count(_DEVICES, driver=name, state=of) for of in ("taken", "free"))
+            found.append((name, taken, taken + free))
         return sorted(found, key=lambda each: (-each[2], each[0]))[:_MOST_SCARCE]
+
+    def _labels(self, metric: str, label: str) -> set[str]:
+        return {dict(labels).get(label, "") for known, labels in self.metrics if known == metric}
+
+    def _count(self, metric: str, **labels: str) -> int:
+        return int(self.value(metric, **labels) or 0)
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
