@@ -106,10 +106,12 @@ class Allocators:
         """By (driver, state) the number of pools."""
         return self._index_of(devices).pool_states if devices.slices() else {}
 
-    def _made(self, claims: Sequence[ResourceClaim], devices: Devices, *, lasts: bool) -> Allocator:
+    def _made(self, claims: Sequence[ResourceClaim], devices: Devices, *, lasting_on: Node | None) -> Allocator:
         index, allocated = self._index_of(devices), devices.claims.allocated_state()
-        if lasts:
-            allocated = allocated.copy()
+        if lasting_on is not None:
+            pools = index.pools(lasting_on.metadata.name, lasting_on.metadata.labels)
+            read = [found.id for pool in pools for found in (*pool.devices, *pool.elsewhere)]
+            allocated = allocated.copy_of(read)
         return Allocator(self._features, claims, allocated, devices.device_class, index, self._selections)
 
     def _follow(self, kept: NodeResultCache, devices: Devices) -> None:

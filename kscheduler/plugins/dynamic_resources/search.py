@@ -5,7 +5,7 @@ extender was asked in between), a new one is made before the next node is looked
 """
 
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -84,8 +84,11 @@ class UnfinishedError(Exception):
 class AllocatorMaker(Protocol):
     """Makes an allocator for the claims and the state as it is now."""
 
-    def __call__(self, *, lasts: bool) -> Allocator:
-        """`lasts`: it is used also after what is allocated has changed, and does not see that."""
+    def __call__(self, *, lasting_on: Node | None) -> Allocator:
+        """`lasting_on`: it is used on this node only, also after what is allocated has changed, and does not see that.
+
+        `None`: on any node, until something changes.
+        """
         ...
 
 
@@ -191,11 +194,11 @@ class DeviceSearch:
             had_turn = yield
             if is_cut_short or (had_turn and not is_lasting):
                 self._catch_up()
-                parts, is_lasting = self._in_parts(self.make(lasts=True), node, None, end), True
+                parts, is_lasting = self._in_parts(self.make(lasting_on=node), node, None, end), True
 
     def _current(self) -> Allocator:
         if self._allocator is None:
-            self._allocator = self.make(lasts=False)
+            self._allocator = self.make(lasting_on=None)
         return self._allocator
 
     def _search_budget(self) -> SearchTimeBudget | None:
@@ -266,11 +269,13 @@ def _last_of(parts: Generator[None, None, NodeResult]) -> NodeResult:
 class LookAhead:
     """Nodes that a cycle has asked about. Implements `UnfinishedSearch`."""
 
-    def __init__(
-        self, nodes: NodeTable, names: Iterable[str], search_on: Callable[[NodeInfo], DeviceSearch | None]
-    ) -> None:
-        """`search_on`: the search for a node, `None` if nothing has to be searched there."""
-        self._nodes, self._names, self._search_on = nodes, names, search_on
+    def __init__(self, nodes: NodeTable, rows: Rows, search_on: Callable[[NodeInfo], DeviceSearch | None]) -> None:
+        """`search_on`: the search for a node, `None` if nothing has to be searched there.
+
+        Of many pods that ask at once only the first one's is run, so nothing is worked out before: not even names. A
+        row may become another node's meanwhile; what is found there is true of that one.
+        """
+        self._nodes, self._rows, self._search_on = nodes, rows, search_on
         self._work = self._all()
         next(self._work)
 
@@ -289,9 +294,8 @@ class LookAhead:
 
     def _all(self) -> Generator[None, bool, None]:
         yield
-        for name in self._names:
-            row = self._nodes.row_of(name)
-            info = self._nodes.info(row) if row >= 0 else None
+        for row in self._rows.tolist():
+            info = self._nodes.infos[row]
             search = self._search_on(info) if info is not None else None
             if info is None or info.node is None or search is None:
                 continue
