@@ -13,11 +13,13 @@ from kscheduler.aio.collector import setting_aside
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from kscheduler.api.kinds import RESOURCE_SLICES
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.bench.devices import DEVICES, DRIVER, SELECTOR, device
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.informers.transform import default_transform
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.attempt.long_searches import SLICE_SECONDS
 from kscheduler.scheduling.cycle.schedule import schedule
@@ -28,7 +30,7 @@ NAME = "kscheduler"
 def assembly_of(nodes: int) -> Assembly:
     """A scheduler that knows nodes, devices and one claim."""
     assembly = Assembly(default_configuration(NAME), registry(), Ports(), REAL_CLOCK)
-    cache = assembly.cache
+    cache, share = assembly.cache, default_transform(RESOURCE_SLICES.resource)
     selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
     cache.devices.put_class(convert({"metadata": {"name": "gpu"}, "spec": {"selectors": [selector]}}, DeviceClass))
     for number in range(nodes):
@@ -38,7 +40,9 @@ def assembly_of(nodes: int) -> Assembly:
         pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
         devices = [device(place) for place in range(DEVICES)]
         spec = {"driver": DRIVER, "pool": pool, "nodeName": name, "devices": devices}
-        cache.devices.put_slice(convert({"metadata": {"name": f"slice-{name}"}, "spec": spec}, ResourceSlice))
+        published = convert({"metadata": {"name": f"slice-{name}"}, "spec": spec}, ResourceSlice)
+        share(published)  # as its informer does
+        cache.devices.put_slice(published)
     request = {"name": "one", "exactly": {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": SELECTOR}}]}}
     metadata = {"namespace": "default", "name": "claim", "uid": "uid-of-claim"}
     claim = {"metadata": metadata, "spec": {"devices": {"requests": [request]}}}

@@ -19,6 +19,7 @@ from kscheduler.api.devices import (
     ResourceClaim,
 )
 from kscheduler.devices.ids import AllocatedState
+from kscheduler.devices.layouts import on_node
 from kscheduler.devices.limits.capacity import published_name
 from kscheduler.devices.limits.counters import FreeCounters, PoolCounters
 from kscheduler.devices.plan import ClaimPlan, Parts, Planner, Request
@@ -113,8 +114,7 @@ def _node_selector(plan: ClaimPlan, chosen: Sequence[Chosen], node_name: str) ->
         name = device.node_name if is_own else spec.node_name
         selector = device.node_selector if is_own else spec.node_selector
         if name is not None or device.binds_to_node:
-            place = NodeSelectorRequirement("metadata.name", "In", (node_name,))
-            return NodeSelector((NodeSelectorTerm(match_fields=(place,)),))
+            return on_node(node_name)
         terms = selector.node_selector_terms if selector is not None else ()
         if len(terms) > 1:
             message = f"create NodeSelector for claim {plan.claim.metadata.name}: "

@@ -54,11 +54,14 @@ class AllocatedState(msgspec.Struct, frozen=True):
     consumed: Mapping[DeviceID, Consumed] = {}
     """What all shares of a device take together."""
 
-    def copy(self) -> "AllocatedState":
-        """What it is now, whatever changes later."""
-        shared = {device: tuple(shares) for device, shares in self.shared.items()}
-        consumed = {device: dict(amounts) for device, amounts in self.consumed.items()}
-        return AllocatedState(frozenset(self.devices), shared, consumed)
+    def copy_of(self, devices: Collection[DeviceID]) -> "AllocatedState":
+        """What it is now of these devices, whatever changes later. Costs as much as these are, not as all are."""
+        taken, shared, consumed = self.devices, self.shared, self.consumed
+        return AllocatedState(
+            frozenset([device for device in devices if device in taken]),
+            {device: tuple(shared[device]) for device in devices if device in shared},
+            {device: dict(consumed[device]) for device in devices if device in consumed},
+        )
 
     def has(self, device: DeviceID) -> bool:
         """Whether any claim has the device or a share of it."""

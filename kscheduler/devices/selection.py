@@ -39,6 +39,8 @@ class Compiler(Protocol):
 
 
 Expressions = tuple[str, ...]
+# By driver and `id` of a device: drivers may publish equal devices, which then are one object.
+_Answers = dict[tuple[str, int], tuple[Device, bool]]
 
 
 class Selections:
@@ -47,8 +49,8 @@ class Selections:
     def __init__(self, compiler: Compiler, features: AllocatorFeatures) -> None:
         self._compiler = compiler
         self._features = features
-        self._kept: RecentlyUsed[tuple[Expressions, Expressions], dict[int, tuple[Device, bool]]] = (
-            RecentlyUsedByWeight(_KEPT_SELECTIONS, _KEPT_BYTES, lambda key, _: weight_of(key))
+        self._kept: RecentlyUsed[tuple[Expressions, Expressions], _Answers] = RecentlyUsedByWeight(
+            _KEPT_SELECTIONS, _KEPT_BYTES, lambda key, _: weight_of(key)
         )
 
     def of(
@@ -77,7 +79,7 @@ class DeviceSelection:
         self,
         compiler: Compiler,
         features: AllocatorFeatures,
-        known: dict[int, tuple[Device, bool]],
+        known: _Answers,
         *parts: tuple[str, str, Expressions],
     ) -> None:
         self._compiler = compiler
@@ -99,7 +101,7 @@ class DeviceSelection:
 
     def known(self, found: PoolDevice) -> bool | None:
         """The same, if somebody has asked before."""
-        entry = self._known.get(id(found.device))
+        entry = self._known.get((found.id.driver, id(found.device)))
         return entry[1] if entry is not None and entry[0] is found.device else None
 
     def worked_out(self, found: PoolDevice) -> Generator[None, None, bool]:
@@ -109,7 +111,7 @@ class DeviceSelection:
             passes = passes and (yield from self._passes(*part, found))
         if len(self._known) > _MAX_ANSWERS:
             self._known.clear()
-        self._known[id(found.device)] = found.device, passes
+        self._known[found.id.driver, id(found.device)] = found.device, passes
         return passes
 
     def _passes(

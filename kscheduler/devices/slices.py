@@ -7,8 +7,9 @@ from typing import Final, Optional
 
 import msgspec
 
-from kscheduler.api.devices import ResourceSlice
-from kscheduler.devices.ids import PoolID
+from kscheduler.api.devices import Device, ResourceSlice
+from kscheduler.devices.ids import AllocatedState, PoolID
+from kscheduler.devices.layouts import DeviceLayout, PublishedDevices, layout_of
 from kscheduler.devices.pools import NodeIdentity, Pool, in_order, is_relevant, newest_of, pool_of
 from kscheduler.devices.wanted import AllocatorFeatures
 
@@ -44,6 +45,11 @@ class SliceIndex:
                 self._local.setdefault(node, []).append(piece)
             else:
                 self._shared.append(piece)
+        published = Counter([id(piece.spec.devices) for piece in self.slices])
+        self._published: dict[int, PublishedDevices | None] = {
+            identity: None for identity, count in published.items() if count > 1
+        }
+        """By `id`, the devices that several slices have; what they are like is worked out when it is asked for."""
         self._reached: dict[str, _Reached] = {}
         """By node; an entry for each node that was asked about."""
         self._built: dict[PoolID, dict[tuple[int, ...], Pool | None]] = {}
@@ -67,6 +73,30 @@ class SliceIndex:
             self._reached.clear()
         self._reached[name] = _Reached(labels, pools)
         return pools
+
+    def layout(self, name: str, labels: Mapping[str, str], allocated: AllocatedState) -> DeviceLayout | None:
+        """The node's layout; `None` if it is not plain, or no other node can have it."""
+        if self._shared:
+            node, features = NodeIdentity(name, labels), self._features
+            for piece in self._shared:
+                if is_relevant(piece, node, features):
+                    return None
+        local = []
+        for piece in self._local.get(name, ()):
+            spec = piece.spec
+            published = self._like_others(spec.devices)
+            if published is None or len(self._by_pool[PoolID(spec.driver, spec.pool.name)]) != 1:
+                return None
+            local.append((piece, published))
+        return layout_of(local, allocated)
+
+    def _like_others(self, devices: tuple[Device, ...]) -> PublishedDevices | None:
+        """What the devices of a slice are like; `None` if no other slice has them."""
+        identity = id(devices)
+        published = self._published.get(identity)
+        if published is None and identity in self._published:
+            published = self._published[identity] = PublishedDevices.of(devices)
+        return published
 
     def _pool(self, name: PoolID, pieces: Sequence[ResourceSlice]) -> Pool | None:
         built = self._built.setdefault(name, {})

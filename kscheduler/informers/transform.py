@@ -37,6 +37,7 @@ from kscheduler.api.core import (
     TopologySpreadConstraint,
 )
 from kscheduler.api.devices import (
+    Device,
     DeviceAllocationConfiguration,
     DeviceAttribute,
     DeviceCapacity,
@@ -83,6 +84,9 @@ _NONE: Final[dict[str, Any]] = {}
 # all are unique, they take 20 MiB at most.
 _MAX_LABELS_AND_OWNERS: Final = 32_768
 
+
+# The most devices of slices to share as a whole. Where each tells its serial number no two are alike.
+_MAX_SHARED_DEVICES: Final = 2_048
 
 _NO_STATUS: Final = PodStatus()
 
@@ -284,9 +288,14 @@ class NodeTransform:
 
 
 class SliceTransform:
-    """As `trim`, and shares what devices have in common: all but their serial numbers and addresses."""
+    """As `trim`, and shares what devices have in common: all but their serial numbers and addresses.
+
+    Where they have neither, all devices of a slice are shared as a whole: it costs a third of looking for their parts,
+    and what is worked out about a device holds for all that are this object.
+    """
 
     def __init__(self) -> None:
+        self._devices: Shared[tuple[Device, ...]] = Shared(_MAX_SHARED_DEVICES)
         self._attributes: Shared[DeviceAttribute] = Shared()
         self._capacities: Shared[DeviceCapacity] = Shared()
 
@@ -295,7 +304,11 @@ class SliceTransform:
         trim(published)
         spec = published.spec
         force_setattr(spec, "driver", _same_text(spec.driver))
-        for device in spec.devices:
+        devices = self._devices.of(spec.devices)
+        if devices is not spec.devices:
+            force_setattr(spec, "devices", devices)
+            return
+        for device in devices:  # the first ones of their kind, or more than are shared as a whole
             force_setattr(device, "name", _same_text(device.name))
             attributes, capacities = device.attributes.items(), device.capacity.items()
             shared_attributes = {_same_text(name): self._attributes.of(value) for name, value in attributes}

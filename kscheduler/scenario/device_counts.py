@@ -31,8 +31,8 @@ class DevicesByClass:
     def __init__(self, gates: FeatureGates) -> None:
         self._compiler: SelectorCompiler | None = None
         self._gates = gates
-        self._known: dict[tuple[int, int], tuple[DeviceClass, Device, bool]] = {}
-        """By class and device, which are kept so that no others get their ids."""
+        self._known: dict[tuple[int, str, int], tuple[DeviceClass, Device, bool]] = {}
+        """By class, driver and device, which are kept so that no others get their ids."""
 
     def counts(self, devices: DeviceTable, nodes: Collection[str]) -> dict[str, DeviceAmount]:
         """By class. Devices that are in a node count if it is among these nodes; empty: there are too many."""
@@ -48,7 +48,7 @@ class DevicesByClass:
         return found
 
     def _is_in(self, device_class: DeviceClass, driver: str, device: Device) -> bool:
-        key = id(device_class), id(device)
+        key = id(device_class), driver, id(device)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = device_class, device, self._queried(device_class, driver, device)

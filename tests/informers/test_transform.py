@@ -373,6 +373,26 @@ def test_slices_share_all_but_what_reports_devices_apart() -> None:
     assert len({id(device.attributes["uuid"]) for device in devices}) == 2
 
 
+def test_slices_whose_devices_are_equal_share_them_as_a_whole() -> None:
+    share = default_transform("resourceslices.resource.k8s.io")
+    first, second, other = published(0), published(0), published(1)
+    for each in (first, second, other, first):
+        share(each)
+    assert [first, second, other] == [published(0), published(0), published(1)]
+    assert first.spec.devices is second.spec.devices
+    assert first.spec.devices is not other.spec.devices
+
+
+def test_devices_that_are_too_many_to_be_shared_as_a_whole_share_their_parts() -> None:
+    share = default_transform("resourceslices.resource.k8s.io")
+    first, second = published(0), published(1)
+    for each in (first, second):
+        many = tuple(each.spec.devices[:1] * 500)
+        each.spec = msgspec.structs.replace(each.spec, devices=many)
+        share(each)
+    assert first.spec.devices[0].attributes["model"] is second.spec.devices[0].attributes["model"]
+
+
 def test_claims_of_a_template_share_their_spec_and_what_their_allocations_have_in_common() -> None:
     share = default_transform("resourceclaims.resource.k8s.io")
     first, second = claimed(0), claimed(1)

@@ -9,6 +9,7 @@ from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.config.durations import Duration
 from kscheduler.devices.allocator import Allocator
 from kscheduler.devices.counting import NodeDevices, count_devices
+from kscheduler.devices.layouts import DeviceLayout
 from kscheduler.devices.obstacles import Obstacles
 from kscheduler.devices.pools import PoolDevice
 from kscheduler.devices.selection import Selections
@@ -61,8 +62,19 @@ class Allocators:
         """A search for devices of these claims."""
         kept = self._answers.of(claims)
         make, follow = partial(self._made, claims, devices), partial(self._follow, kept, devices)
-        clock, seconds = self._clock, self._timeout_seconds
-        return DeviceSearch(claims, devices, follow, make, clock, seconds, kept, self.bad_pools, search_budget)
+        layout_of = partial(self._layout_of, devices)
+        return DeviceSearch(
+            claims,
+            devices,
+            follow,
+            make,
+            layout_of,
+            self._clock,
+            self._timeout_seconds,
+            kept,
+            self.bad_pools,
+            search_budget,
+        )
 
     def obstacles(self, devices: Devices) -> Obstacles:
         """Who explains why claims get nothing, as things are now."""
@@ -106,11 +118,16 @@ class Allocators:
         """By (driver, state) the number of pools."""
         return self._index_of(devices).pool_states if devices.slices() else {}
 
-    def _made(self, claims: Sequence[ResourceClaim], devices: Devices, *, lasts: bool) -> Allocator:
+    def _made(self, claims: Sequence[ResourceClaim], devices: Devices, *, lasting_on: Node | None) -> Allocator:
         index, allocated = self._index_of(devices), devices.claims.allocated_state()
-        if lasts:
-            allocated = allocated.copy()
+        if lasting_on is not None:
+            pools = index.pools(lasting_on.metadata.name, lasting_on.metadata.labels)
+            read = [found.id for pool in pools for found in (*pool.devices, *pool.elsewhere)]
+            allocated = allocated.copy_of(read)
         return Allocator(self._features, claims, allocated, devices.device_class, index, self._selections)
+
+    def _layout_of(self, devices: Devices, node: Node) -> DeviceLayout | None:
+        return self._index.layout(node.metadata.name, node.metadata.labels, devices.claims.allocated_state())
 
     def _follow(self, kept: NodeResultCache, devices: Devices) -> None:
         self._answers.follow(kept, devices, self._index_of(devices))

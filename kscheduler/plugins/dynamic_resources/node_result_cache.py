@@ -5,11 +5,14 @@ it reaches, the classes, and what is allocated in its pools. As long as none of 
 same as the one before. Most pools are those of one node, so that a decision changes the answers about one node only.
 
 An answer with shares of devices is kept for the claims that it is about: each share has an identity of its own.
+
+What is found on one node holds for all nodes of the same layout (`devices.layouts`). Their codes are kept by row, and
+what the claims get there is written down for the node that is chosen.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,6 +20,7 @@ import numpy as np
 from kscheduler.api.core import Node
 from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.devices.layouts import DeviceLayout, LayoutKey
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
@@ -33,6 +37,18 @@ MAX_TEMPLATES: Final = 128
 _TEMPLATES_BYTES: Final = 2**20
 # Devices in the answers of all templates together: half a kilobyte each. An answer without devices counts as one.
 MAX_RESULTS_KEPT: Final = 200_000
+# The same, in the answers for layouts of one template: with more, all are forgotten.
+MAX_LAYOUT_RESULTS: Final = 1_024
+# Names of nodes; with more, the codes of all rows are.
+_MAX_FORGOTTEN: Final = 1_024
+
+
+class LayoutResult(NamedTuple):
+    """What was found on a node for all that have its layout."""
+
+    answer: NodeResult
+    found_in: DeviceLayout
+    """It keeps the devices, so that no others get their ids."""
 
 
 @dataclass(slots=True)
@@ -44,7 +60,11 @@ class NodeResultCache:
     revision: int = -1
     """Of what is allocated, as far as the answers know of it."""
     size: int = 0
-    """Of all answers, in devices."""
+    """Of all answers about nodes, in devices."""
+    layout_size: int = 0
+    """Of those for layouts."""
+    by_layout: dict[LayoutKey, LayoutResult] = field(default_factory=dict)
+    """They hold whatever is taken, as long as no class changes."""
     searched: dict[str, object] = field(default_factory=dict)
     """Nodes that are being searched in the background, as long as nothing has changed there; with the latest search."""
     overdue: dict[str, str] = field(default_factory=dict)
@@ -53,15 +73,19 @@ class NodeResultCache:
     """By row of the live table: the answer as a code of Filter, or `_UNKNOWN`."""
     _nodes_seen: int = 0
     """The position in the table's log of changed nodes."""
-    _forgotten: list[str] = field(default_factory=list)
+    _forgotten: set[str] = field(default_factory=set)
     """Nodes whose rows are not unknown yet."""
 
     def on_rows(
-        self, nodes: NodeTable, rows: Rows, ask: Callable[[Node], NodeResult]
+        self,
+        nodes: NodeTable,
+        rows: Rows,
+        known_code: Callable[[Node], int | None],
+        ask: Callable[[Node], NodeResult],
     ) -> tuple[Codes, dict[str, NodeResult]]:
         """The codes of Filter at rows of the live table, int64 [rows], and what was found there for these claims only.
 
-        `ask`: the answer about a node, which `put` has kept.
+        `known_code`: that of a node if its layout is known. `ask`: the answer about a node, which `put` has kept.
         """
         self._follow_rows(nodes)
         codes: Codes = self._codes[rows]
@@ -69,6 +93,10 @@ class NodeResultCache:
         for place in np.flatnonzero(codes == _UNKNOWN).tolist():
             node = nodes.info(int(rows[place])).node
             assert node is not None  # noqa: S101  a live row
+            code = known_code(node)
+            if code is not None:
+                codes[place] = self._codes[rows[place]] = code
+                continue
             answer = ask(node)
             codes[place] = answer if isinstance(answer, int) else 0
             if self.answers[node.metadata.name][2] is None:
@@ -77,11 +105,23 @@ class NodeResultCache:
                 passing[node.metadata.name] = answer
         return codes, passing
 
+    def knows(self, nodes: NodeTable, row: int) -> bool:
+        """Whether the code of a row of the live table is known."""
+        self._follow_rows(nodes)
+        return bool(self._codes[row] != _UNKNOWN)
+
+    def learn(self, row: int, code: int) -> None:
+        """Keep the code of a row of which `knows` has just told that it is not known."""
+        self._codes[row] = code
+
     def _follow_rows(self, nodes: NodeTable) -> None:
         """Mark the rows unknown of which the answer may be another one now."""
+        is_made = len(self._codes) == nodes.capacity
+        if is_made and not self._forgotten and self._nodes_seen == nodes.node_changes.position:
+            return
         changed = nodes.node_changes.since(self._nodes_seen)
         self._nodes_seen = nodes.node_changes.position
-        if changed is None or len(self._codes) != nodes.capacity:
+        if changed is None or not is_made:
             self._codes = np.full(nodes.capacity, _UNKNOWN, dtype=np.int64)
         else:
             self._codes[changed] = _UNKNOWN
@@ -120,14 +160,37 @@ class NodeResultCache:
         for name in names:
             self.searched.pop(name, None)
             self.overdue.pop(name, None)
-            if self._drop(name):
-                self._forgotten.append(name)
+            self._drop(name)
+            self._forgotten.add(name)
+        if len(self._forgotten) > _MAX_FORGOTTEN:  # nobody asks about these claims
+            self._codes.fill(_UNKNOWN)
+            self._forgotten.clear()
 
-    def _drop(self, name: str) -> bool:
+    def _drop(self, name: str) -> None:
         known = self.answers.pop(name, None)
         if known is not None:
             self.size -= _size_of(known[1])
-        return known is not None
+
+    @property
+    def total(self) -> int:
+        """Of what is found on nodes and for layouts, in devices."""
+        return self.size + self.layout_size
+
+    # --- layouts ------------------------------------------------------------------------------------------------------
+
+    def put_layout(self, layout: DeviceLayout, answer: NodeResult) -> None:
+        """Keep what was found on a node for those of its layout."""
+        if layout.key in self.by_layout:
+            return
+        if self.layout_size >= MAX_LAYOUT_RESULTS:
+            self.forget_layouts()
+        self.layout_size += _size_of(answer)
+        self.by_layout[layout.key] = LayoutResult(answer, layout)
+
+    def forget_layouts(self) -> None:
+        """Drop what is known of layouts."""
+        self.by_layout.clear()
+        self.layout_size = 0
 
 
 class ResultsByTemplate:
@@ -145,7 +208,7 @@ class ResultsByTemplate:
         kept = self._kept.use(key)
         if kept is None:
             kept = self._kept[key] = NodeResultCache()
-        while len(self._kept) > 1 and sum(each.size for each in self._kept.values()) > MAX_RESULTS_KEPT:
+        while len(self._kept) > 1 and sum([each.total for each in self._kept.values()]) > MAX_RESULTS_KEPT:
             self._kept.popitem(last=False)
         return kept
 
@@ -159,6 +222,8 @@ class ResultsByTemplate:
         if self._classes != devices.class_changes:
             self._classes = devices.class_changes
             self.slices_changed(None)
+            for each in self._kept.values():
+                each.forget_layouts()
         pools = devices.claims.pools_changed_since(kept.revision)
         kept.revision = devices.claims.revision
         owners = None if pools is None else {index.owner_of_pool(pool) for pool in pools}

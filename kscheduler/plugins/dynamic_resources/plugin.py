@@ -229,8 +229,8 @@ class DynamicResources(Plugin):
         try:
             codes, found = self._devices_on(state, nodes, rows)
         except UnfinishedError:
-            names = [nodes.name_of(row) for row in rows.tolist()]
-            cycle.read(SearchTimeBudget).rest = LookAhead(nodes, names, state.search_on)
+            is_live = nodes is self._handle.view.nodes
+            cycle.read(SearchTimeBudget).rest = LookAhead(nodes, rows, state.search_on, is_live=is_live)
             raise StatusError("the search for devices goes on") from None
         for claim, mask in self._unavailable(state, nodes, rows):
             here = mask & ((codes == 0) | (codes == NOT_AVAILABLE))

@@ -5,7 +5,7 @@ extender was asked in between), a new one is made before the next node is looked
 """
 
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -13,6 +13,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Node
 from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.devices.allocator import Allocator
+from kscheduler.devices.layouts import DeviceLayout, moved
 from kscheduler.devices.wanted import AllocationError, BadPoolError, FailedOnThisNodeError
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
@@ -21,7 +22,7 @@ from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.status import Fault, StatusError
 from kscheduler.plugins.dynamic_resources.long_evaluations import WAIT_SECONDS, StillEvaluatingError
-from kscheduler.plugins.dynamic_resources.node_result_cache import NodeResult, NodeResultCache, OfClaims
+from kscheduler.plugins.dynamic_resources.node_result_cache import LayoutResult, NodeResult, NodeResultCache, OfClaims
 
 NO_DEVICES: Final = -1
 NOT_AVAILABLE: Final = -2
@@ -69,6 +70,8 @@ def is_bad_pool(code: object) -> bool:
     return isinstance(code, int) and code <= _FIRST_BAD_POOL
 
 
+# Nodes of known layouts: each takes some microseconds.
+BETWEEN_CHECKS: Final = 32
 # How often a node is searched in the background while its devices change; then the cycle does it.
 MAX_TRIES: Final = 3
 
@@ -84,8 +87,11 @@ class UnfinishedError(Exception):
 class AllocatorMaker(Protocol):
     """Makes an allocator for the claims and the state as it is now."""
 
-    def __call__(self, *, lasts: bool) -> Allocator:
-        """`lasts`: it is used also after what is allocated has changed, and does not see that."""
+    def __call__(self, *, lasting_on: Node | None) -> Allocator:
+        """`lasting_on`: it is used on this node only, also after what is allocated has changed, and does not see that.
+
+        `None`: on any node, until something changes.
+        """
         ...
 
 
@@ -98,6 +104,8 @@ class DeviceSearch:
     follow: Callable[[], None]
     """Brings `kept` up to date."""
     make: AllocatorMaker
+    layout_of: Callable[[Node], DeviceLayout | None]
+    """The layout of a node, as things are now."""
     clock: Clock
     timeout_seconds: float
     """How long the search on a node may take; 0: as long as it takes."""
@@ -109,6 +117,8 @@ class DeviceSearch:
     _allocator: Allocator | None = None
     _seen: int = -1
     """The revision of the state that `kept` and the allocator know."""
+    _until_check: int = BETWEEN_CHECKS
+    """Nodes before the search time budget is looked at."""
 
     def __post_init__(self) -> None:
         self._uids = tuple([claim.metadata.uid for claim in self.claims])
@@ -124,9 +134,61 @@ class DeviceSearch:
             overdue = self.kept.overdue.pop(node.metadata.name, "")
             if overdue:
                 raise OverdueError(overdue)
-            answer = self._searched(node)
+            answer = self._by_layout(node)
+            if answer is None:
+                answer = self._searched(node)
+                self._learn_layout(node, answer)
             self.kept.put(node, answer, self._uids)
         return answer
+
+    def _layout_result(self, node: Node) -> tuple[DeviceLayout, LayoutResult] | None:
+        """The layout of a node, with what was found on another node that has it."""
+        if not self.kept.by_layout:
+            return None
+        layout = self.layout_of(node)
+        known = None if layout is None else self.kept.by_layout.get(layout.key)
+        return None if layout is None or known is None else (layout, known)
+
+    def _by_layout(self, node: Node) -> NodeResult | None:
+        """What was found on another node of its layout, as it is on this one."""
+        found = self._layout_result(node)
+        if found is None:
+            return None
+        layout, (answer, found_in) = found
+        return answer if isinstance(answer, int) else moved(answer, found_in, layout, node.metadata.name)
+
+    def _learn_layout(self, node: Node, answer: NodeResult) -> None:
+        layout = self.layout_of(node)
+        if layout is not None:
+            self.kept.put_layout(layout, answer)
+
+    def _code_by_layout(self, node: Node) -> int | None:
+        """The code of Filter for a node of whose layout another node was searched."""
+        found = self._layout_result(node)
+        if found is None:
+            return None
+        answer = found[1].answer
+        return answer if isinstance(answer, int) else 0
+
+    def _known_code(self, node: Node) -> int | None:
+        """The same in a cycle. Raises `UnfinishedError`."""
+        self._until_check -= 1
+        if not self._until_check:
+            self._until_check = BETWEEN_CHECKS
+            self._search_budget()
+            if DECISION_TIME.is_up:
+                raise DecisionEndedError
+        return self._code_by_layout(node)
+
+    def learns(self, nodes: NodeTable, row: int, node: Node) -> bool:
+        """Whether the code of a row of the live table is known without a search; then it is kept."""
+        self._catch_up()
+        if self.kept.knows(nodes, row):
+            return True
+        code = self._code_by_layout(node)
+        if code is not None:
+            self.kept.learn(row, code)
+        return code is not None
 
     def to_its_end(self, node: Node) -> NodeResult:
         """As `on` of a node that has passed Filter: its devices may have changed since, by a member of the pod's group,
@@ -172,6 +234,7 @@ class DeviceSearch:
             if self.kept.searched.get(name) is search:
                 del self.kept.searched[name]
                 self.kept.put(node, answer, self._uids)
+                self._learn_layout(node, answer)
                 return
 
     def _in_turns(self, node: Node) -> Generator[None, bool, NodeResult]:
@@ -191,11 +254,11 @@ class DeviceSearch:
             had_turn = yield
             if is_cut_short or (had_turn and not is_lasting):
                 self._catch_up()
-                parts, is_lasting = self._in_parts(self.make(lasts=True), node, None, end), True
+                parts, is_lasting = self._in_parts(self.make(lasting_on=node), node, None, end), True
 
     def _current(self) -> Allocator:
         if self._allocator is None:
-            self._allocator = self.make(lasts=False)
+            self._allocator = self.make(lasting_on=None)
         return self._allocator
 
     def _search_budget(self) -> SearchTimeBudget | None:
@@ -207,7 +270,7 @@ class DeviceSearch:
     def on_rows(self, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, NodeResult]]:
         """The same for rows of the live table, as `NodeResultCache.on_rows` returns it. Raises `StatusError`."""
         self._catch_up()
-        return self.kept.on_rows(nodes, rows, self.on)
+        return self.kept.on_rows(nodes, rows, self._known_code, self.on)
 
     def _catch_up(self) -> None:
         if self._seen != self.devices.revision:
@@ -267,10 +330,19 @@ class LookAhead:
     """Nodes that a cycle has asked about. Implements `UnfinishedSearch`."""
 
     def __init__(
-        self, nodes: NodeTable, names: Iterable[str], search_on: Callable[[NodeInfo], DeviceSearch | None]
+        self,
+        nodes: NodeTable,
+        rows: Rows,
+        search_on: Callable[[NodeInfo], DeviceSearch | None],
+        *,
+        is_live: bool = False,
     ) -> None:
-        """`search_on`: the search for a node, `None` if nothing has to be searched there."""
-        self._nodes, self._names, self._search_on = nodes, names, search_on
+        """`search_on`: the search for a node, `None` if nothing has to be searched there. `is_live`: of the live table.
+
+        Of many pods that ask at once only the first one's is run, so nothing is worked out before: not even names. A
+        row may become another node's meanwhile; what is found there is true of that one.
+        """
+        self._nodes, self._rows, self._search_on, self._is_live = nodes, rows, search_on, is_live
         self._work = self._all()
         next(self._work)
 
@@ -289,11 +361,17 @@ class LookAhead:
 
     def _all(self) -> Generator[None, bool, None]:
         yield
-        for name in self._names:
-            row = self._nodes.row_of(name)
-            info = self._nodes.info(row) if row >= 0 else None
+        until_pause = BETWEEN_CHECKS
+        for row in self._rows.tolist():
+            info = self._nodes.infos[row]
             search = self._search_on(info) if info is not None else None
             if info is None or info.node is None or search is None:
+                continue
+            if self._is_live and search.learns(self._nodes, row, info.node):
+                until_pause -= 1
+                if not until_pause:
+                    until_pause = BETWEEN_CHECKS
+                    yield
                 continue
             try:
                 yield from search.beforehand(info.node)

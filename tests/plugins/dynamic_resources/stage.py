@@ -10,6 +10,7 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from kscheduler.api.kinds import RESOURCE_SLICES
 from kscheduler.assembly import Ports
 from kscheduler.assembly.profiles_over import handle_over
 from kscheduler.config.feature_gates import FeatureGates
@@ -20,6 +21,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.informers.transform import default_transform
 from kscheduler.plugins.dynamic_resources import DynamicResources
 from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle
 from kscheduler.state.cache import Cache
@@ -93,7 +95,16 @@ def user(*claims: str, name: str = "pod", **fields: Any) -> Pod:
 class Stage:
     """Nodes `n0` and so on, objects of devices, and the plugin with the defaults of a version."""
 
-    def __init__(self, *objects: Any, nodes: int = 2, version: str = "1.37", filter_seconds: float = 10.0) -> None:
+    def __init__(
+        self,
+        *objects: Any,
+        nodes: int = 2,
+        version: str = "1.37",
+        filter_seconds: float = 10.0,
+        shares_devices: bool = False,
+    ) -> None:
+        """`shares_devices`: as informers do, so that nodes have layouts in common."""
+        self.share = default_transform(RESOURCE_SLICES.resource) if shares_devices else None
         gates = FeatureGates(version=version)
         self.cache, self.clock = Cache(gates.behaviours), VirtualClock()
         for number in range(nodes):
@@ -112,6 +123,8 @@ class Stage:
             case DeviceClass():
                 devices.put_class(obj)
             case ResourceSlice():
+                if self.share is not None:
+                    self.share(obj)
                 devices.put_slice(obj)
             case ResourceClaim():
                 devices.claims.update(obj)

@@ -6,9 +6,21 @@ import msgspec
 import pytest
 
 from kscheduler.cel.environment import Program
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.devices.counting import DeviceCount, NodeDevices
 from kscheduler.framework.cluster.devices import DeviceCounter
-from tests.plugins.dynamic_resources.stage import DRIVER, Stage, allocation, claim, device_class, devices_of, user
+from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle
+from kscheduler.scenario.device_counts import DevicesByClass
+from tests.plugins.dynamic_resources.stage import (
+    DRIVER,
+    Stage,
+    allocation,
+    claim,
+    device_class,
+    devices_of,
+    exactly,
+    user,
+)
 
 TAINTED: Any = {"taints": [{"key": "broken", "effect": "NoExecute"}]}
 ONLY_REPORTED: Any = {"taints": [{"key": "odd", "effect": "None"}]}
@@ -115,3 +127,34 @@ def test_pools_are_complete_or_not_by_their_newest_generation() -> None:
     stage.put(msgspec.structs.replace(part, spec=msgspec.structs.replace(part.spec, pool=newer)))
     assert stage.plugin.pool_states() == {(DRIVER, "incomplete"): 2}
     assert counted(stage)["n0"].incomplete == ((DRIVER, "n0"),)
+
+
+# --- equal devices of two drivers -----------------------------------------------------------------------------------
+
+OTHER = "net.example.com"
+
+
+def stage_of_two_drivers() -> Stage:
+    """Both publish a device `a` without attributes, which is one object."""
+    both = selecting("of-other", f'device.driver == "{OTHER}"')
+    second = devices_of("n0", "a", driver=OTHER)
+    second.metadata.name = "second"
+    stage = Stage(both, devices_of("n0", "a"), second, nodes=1, shares_devices=True)
+    first, other = stage.cache.devices.slices()
+    assert first.spec.devices is other.spec.devices
+    return stage
+
+
+def test_a_claim_gets_the_one_of_the_driver_that_its_class_selects() -> None:
+    stage = stage_of_two_drivers()
+    stage.put(claim("c0", exactly(device_class="of-other")))
+    stage.judge(user("c0"))
+    (found,) = stage.cycle.read(ClaimsInCycle).found_on(stage.cache.nodes.info(0)) or ()
+    assert [result.driver for result in found.devices.results] == [OTHER]
+
+
+def test_only_the_one_of_the_driver_is_counted_as_of_the_class() -> None:
+    stage = stage_of_two_drivers()
+    (n0,) = counted(stage).values()
+    assert figures(n0) == {"of-other": (1, 0, 0, 1), "": (1, 0, 0, 1)}
+    assert DevicesByClass(FeatureGates()).counts(stage.cache.devices, ["n0"]) == {"of-other": (1, 0)}

@@ -1,14 +1,17 @@
 """A search that takes longer than the cycle's patience goes on beside it, step by step, and the next cycle finds it."""
 
+from collections.abc import Iterator
 from itertools import count
 
 import pytest
 
 from kscheduler.api.devices import Device
+from kscheduler.devices.ids import AllocatedState, DeviceID
 from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.search_budget import UnfinishedSearch
 from kscheduler.framework.status import StatusError
 from kscheduler.plugins.dynamic_resources.long_evaluations import PatientSelector
+from kscheduler.plugins.dynamic_resources.search import LookAhead
 from tests.builders import Tree
 from tests.plugins.dynamic_resources.stage import (
     DRIVER,
@@ -164,3 +167,33 @@ def test_a_node_that_takes_too_long_is_an_error_of_the_next_cycle_only() -> None
     with pytest.raises(StatusError, match=r"^node n0: timed out trying to allocate devices$"):
         stage.judge(user("c0"))
     assert left_by(stage, user("c0")) is not None, "later it is tried anew"
+
+
+class OnlyAsked(frozenset[DeviceID]):
+    """Devices that may be asked for one by one: to walk over those of all nodes would cost as much as they are."""
+
+    def __iter__(self) -> Iterator[DeviceID]:
+        raise AssertionError
+
+
+def test_a_search_that_is_interrupted_copies_what_is_taken_of_its_node_only() -> None:
+    a, b, elsewhere = (DeviceID(DRIVER, "pool", name) for name in ("a", "b", "elsewhere"))
+    shares, amounts = {a: ["s"], elsewhere: ["t"]}, {a: {"memory": 1}, elsewhere: {"memory": 2}}
+    state = AllocatedState(OnlyAsked({b, elsewhere}), shares, amounts)
+    copied = state.copy_of([a, b])
+    shares[a].append("later")
+    amounts[a]["memory"] = 3
+    assert copied == AllocatedState(frozenset({b}), {a: ("s",)}, {a: {"memory": 1}})
+
+
+def test_what_is_left_of_a_search_is_worked_out_when_it_goes_on() -> None:
+    """Of a hundred pods that ask at once one searches, and the others find it done."""
+    stage = stage_of_many()
+    stage.put(claim())
+    asked: list[str] = []
+    rows = stage.cache.nodes.rows()
+    search = LookAhead(stage.cache.nodes, rows, lambda info: asked.append(info.name))
+    assert not asked
+    stage.cache.remove_node("n0")
+    assert search.run(60)
+    assert asked == [f"n{number}" for number in range(1, NODES)]

@@ -1,5 +1,6 @@
 """What is kept about nodes is what a search would say now, whatever has changed in between."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,10 +10,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import AllocationResult
+from kscheduler.devices.allocator import Allocator
+from kscheduler.devices.ids import AllocatedState, DeviceID
+from kscheduler.devices.slices import SliceIndex
+from kscheduler.devices.wanted import AllocatorFeatures
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.search_budget import SearchTimeBudget, UnfinishedSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import StatusError
+from kscheduler.informers.transform import default_transform
 from kscheduler.plugins.dynamic_resources import node_result_cache as kept_answers
 from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle
 from kscheduler.plugins.dynamic_resources.node_result_cache import MAX_TEMPLATES
@@ -42,7 +49,7 @@ class KeptMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stage = Stage(device_class(), device_class("other"), nodes=3)
+        self.stage = Stage(device_class(), device_class("other"), nodes=3, shares_devices=True)
         for number, requests in enumerate(TEMPLATES):
             self.stage.put(claim(f"c{number}", *requests))
 
@@ -99,7 +106,7 @@ class KeptMachine(RuleBasedStateMachine):
             pod = user(f"c{number}")
             if self.stage.begin(pod).is_success:
                 kept = answers(self.stage, self.stage.plugin, pod)
-                assert kept == answers(self.stage, self.stage.without(), pod)
+                assert kept == searched(self.stage, pod)
                 assert {name: each if isinstance(each, int) else 0 for name, each in kept.items()} == self.codes(pod)
 
     def codes(self, pod: Pod) -> dict[str, int]:
@@ -112,12 +119,22 @@ class KeptMachine(RuleBasedStateMachine):
         return {table.name_of(row): code for row, code in zip(rows, values, strict=True)}
 
 
-def answers(stage: Stage, plugin: Any, pod: Any) -> dict[str, Any]:
+def answers(stage: Stage, plugin: Any, pod: Any, *infos: NodeInfo) -> dict[str, Any]:
     """By node, a code or the devices."""
     plugin.pre_filter(stage.cycle, PodInfo(pod), stage.cache.nodes)
-    state, table = stage.cycle.read(ClaimsInCycle), stage.cache.nodes
-    found = {table.name_of(row): state.devices_on(table.info(row)) for row in table.rows().tolist()}
+    state = stage.cycle.read(ClaimsInCycle)
+    found = {info.name: state.devices_on(info) for info in infos or all_nodes(stage)}
     return {name: each if isinstance(each, int) else _described(each) for name, each in found.items()}
+
+
+def searched(stage: Stage, pod: Pod) -> dict[str, Any]:
+    """The same of plugins that each know of no other node."""
+    return {info.name: answers(stage, stage.without(), pod, info)[info.name] for info in all_nodes(stage)}
+
+
+def all_nodes(stage: Stage) -> list[NodeInfo]:
+    table = stage.cache.nodes
+    return [table.info(row) for row in table.rows().tolist()]
 
 
 def _described(found: Any) -> list[tuple[str, Any]]:
@@ -179,6 +196,137 @@ def test_shares_of_devices_are_not_kept_for_other_claims() -> None:
         (found,) = stage.cycle.read(ClaimsInCycle).found_on(stage.cache.nodes.info(0)) or ()
         shares |= {result.share_id for result in found.devices.results}
     assert len(shares) == 2
+
+
+# --- layouts ----------------------------------------------------------------------------------------------------------
+
+LIKE = [f"n{number}" for number in range(40)]
+
+
+class Searches:
+    """Counts the nodes that are searched."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._nodes: list[str] = []
+        search = Allocator.allocate_in_parts
+
+        def counted(allocator: Allocator, name: str, labels: Mapping[str, str]) -> Any:
+            self._nodes.append(name)
+            return search(allocator, name, labels)
+
+        monkeypatch.setattr(Allocator, "allocate_in_parts", counted)
+
+    def since(self) -> int:
+        """How many since the last call."""
+        count = len(self._nodes)
+        self._nodes.clear()
+        return count
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> Searches:
+    return Searches(monkeypatch)
+
+
+def stage_of_like_nodes(**more: Any) -> Stage:
+    return Stage(
+        device_class(),
+        claim("c0"),
+        *(devices_of(name, "a", "b", **more) for name in LIKE),
+        nodes=len(LIKE),
+        shares_devices=True,
+    )
+
+
+def test_nodes_that_have_a_layout_in_common_are_searched_once(searches: Searches) -> None:
+    stage = stage_of_like_nodes()
+    assert stage.judge(user("c0")) == dict.fromkeys(LIKE, "a")
+    assert searches.since() == 1
+    for count, name in enumerate(LIKE):  # what is taken of a node is part of its layout
+        stage.put(claim(f"of-{name}", allocated=allocation(name, "a")))
+        assert stage.judge(user("c0"))[name] == "b"
+        assert searches.since() == (1 if count == 0 else 0)
+    stage.put(claim("of-n7", allocated=allocation("n7", "a", "b"), version=2))
+    assert "cannot allocate" in stage.judge(user("c0"))["n7"]
+    stage.put(device_class())
+    searches.since()
+    assert stage.judge(user("c0")) == dict.fromkeys(LIKE, "b") | {"n7": "cannot allocate all claims"}
+    assert searches.since() == 2, "a class that changes ends all answers"
+
+
+def test_nodes_without_devices_have_a_layout_in_common(searches: Searches) -> None:
+    stage = Stage(device_class(), claim("c0"), devices_of("n3", "a"), nodes=len(LIKE))
+    verdicts = stage.judge(user("c0"))
+    assert [name for name, verdict in verdicts.items() if verdict == "a"] == ["n3"]
+    assert searches.since() == 2
+
+
+UNLIKE: dict[str, Tree] = {
+    "slices of several nodes": {"nodeName": None, "allNodes": True},
+    "a pool of several slices": {"pool": {"name": "n0", "generation": 1, "resourceSliceCount": 2}},
+    "devices that choose their nodes": {
+        "nodeName": None,
+        "perDeviceNodeSelection": True,
+        "devices": [{"name": "a", "allNodes": True}],
+    },
+    "shared counters": {"sharedCounters": [{"name": "c", "counters": {"x": {"value": "1"}}}]},
+    "a device that claims share": {"devices": [{"name": "a", "allowMultipleAllocations": True}]},
+    "one name twice": {"devices": [{"name": "a"}, {"name": "a"}]},
+    "a device that takes of counters": {
+        "devices": [{"name": "a", "consumesCounters": [{"counterSet": "c", "counters": {"x": {"value": "1"}}}]}]
+    },
+}
+
+
+@pytest.mark.parametrize("spec", UNLIKE.values(), ids=UNLIKE)
+def test_nodes_that_are_not_plain_have_none(spec: Tree) -> None:
+    slices = [devices_of(name, "a", **spec) for name in ("n0", "n1")]
+    share = default_transform("resourceslices.resource.k8s.io")
+    for each in slices:
+        share(each)
+    index = SliceIndex(slices, AllocatorFeatures())
+    assert index.layout("n0", {}, AllocatedState()) is None
+
+
+def test_a_node_whose_devices_no_other_slice_has_is_searched_by_itself() -> None:
+    slices = [devices_of("n0", "a"), devices_of("n1", "b"), devices_of("n2", "b")]
+    assert SliceIndex(slices, AllocatorFeatures()).layout("n1", {}, AllocatedState()) is None, "equal, and not the same"
+
+
+def test_shares_of_a_device_that_was_shared_once_are_no_part_of_a_layout() -> None:
+    stage = stage_of_like_nodes()
+    index, shared = (
+        SliceIndex(stage.cache.devices.slices(), AllocatorFeatures()),
+        DeviceID("gpu.example.com", "n0", "a"),
+    )
+    assert index.layout("n0", {}, AllocatedState(shared={shared: ["s"]})) is None
+    assert index.layout("n0", {}, AllocatedState(consumed={shared: {"memory": 1}})) is None
+    assert index.layout("n1", {}, AllocatedState(shared={shared: ["s"]})) is not None
+
+
+def test_what_is_kept_of_layouts_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_answers, "MAX_LAYOUT_RESULTS", 2)
+    stage = stage_of_like_nodes()
+    for name in LIKE:
+        stage.put(devices_of(name, *"abcdef"[: 1 + LIKE.index(name) // 8]))
+    assert stage.judge(user("c0")) == dict.fromkeys(LIKE, "a")
+    (kept,) = stage.plugin._allocators._answers._kept.values()
+    assert kept.layout_size == len(kept.by_layout) <= 2
+
+
+def test_a_search_in_the_background_learns_the_codes_of_a_layout(searches: Searches) -> None:
+    """Else a hundred thousand nodes would be compared again in each cycle, and none would end in its time."""
+    stage = stage_of_like_nodes()
+    left = left_by(stage, user("c0"))
+    assert left is not None
+    while not left.run(0):
+        pass
+    assert searches.since() <= 2
+    (kept,) = stage.plugin._allocators._answers._kept.values()
+    assert list(kept.answers) == ["n0"]
+    assert all(kept.knows(stage.cache.nodes, stage.cache.nodes.row_of(name)) for name in LIKE[1:])
+    assert left_by(stage, user("c0")) is None
+    assert searches.since() == 0
 
 
 def test_of_many_templates_the_last_ones_are_kept() -> None:
