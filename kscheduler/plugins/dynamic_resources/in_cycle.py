@@ -1,6 +1,6 @@
 """What PreFilter finds out about a pod's claims, and what Filter adds."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -9,8 +9,9 @@ from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.api.selectors import NodeTerm, parse_node_term
 from kscheduler.framework.cluster.devices import Claims, Devices
 from kscheduler.framework.nodes.node_info import NodeInfo
-from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.status import Fault, Status, StatusError, error, unresolvable
+from kscheduler.plugins.dynamic_resources.alternatives import points_of
 from kscheduler.plugins.dynamic_resources.extended import ExtendedResources
 from kscheduler.plugins.dynamic_resources.node_result_cache import NodeResult
 from kscheduler.plugins.dynamic_resources.search import DeviceSearch
@@ -184,6 +185,21 @@ class ClaimsInCycle:
         """As `claims_on`, by their names only: what the one for extended resources asks for depends on the node."""
         return self.to_allocate if self.extended is None else [*self.extended.user_claims, self.extended.claim]
 
+    def points(self, found: Sequence[AllocationResult]) -> int:
+        """The points of a node where the claims without devices get `found`, in order."""
+        results = iter(found)
+        return sum(points_of(claim.spec, self.allocation_of(claim) or next(results)) for claim in self.claims)
+
+    def points_on_rows(self, nodes: NodeTable, rows: Rows) -> Scores | None:
+        """The same at rows of the live table, int64 [rows]; `None` where they are not all kept."""
+        if self.extended is not None or self.search is None or self.found:
+            return None
+        kept = self.search.points_on_rows(nodes, rows)
+        if kept is None:
+            return None
+        allocated = [(claim.spec, self.allocation_of(claim)) for claim in self.claims]
+        return kept + sum([points_of(spec, allocation) for spec, allocation in allocated if allocation is not None])
+
     def with_devices(self, info: NodeInfo) -> list[tuple[ResourceClaim, AllocationResult]]:
         """The claims with the devices that they have, or would get on a node. Raises `StatusError`."""
         found = self.found_on(info) or ()
@@ -227,38 +243,3 @@ def reachable_from(claim: ResourceClaim, allocation: AllocationResult) -> Sequen
         many = f"the node selector of its allocation has {len(terms):,} terms, and {MAX_TERMS:,} are evaluated at most"
         raise StatusError(f"resource claim {claim.key}: {many}", Fault.CLAIM)
     return [parse_node_term(term) for term in terms]
-
-
-# Points of a node: how far in front in their lists the alternatives stand that claims get there.
-#
-# A request may name alternatives (`firstAvailable`), best first. Each alternative that is allocated adds 8 less its
-# place in the list; requests without alternatives add nothing.
-
-# How long a list of alternatives may be, by the API.
-MAX_ALTERNATIVES: Final = 8
-
-
-def points(state: ClaimsInCycle, found: Sequence[AllocationResult]) -> int:
-    """The points of a node where the claims without devices get `found`, in order."""
-    results = iter(found)
-    return sum(_points(claim, state.allocation_of(claim) or next(results)) for claim in state.claims)
-
-
-def has_alternatives(claims: Iterable[ResourceClaim]) -> bool:
-    """Whether any request names alternatives: without any, all nodes have 0 points."""
-    for claim in claims:  # no `any`: a generator costs as much as the one or two claims
-        for request in claim.spec.devices.requests:
-            if request.first_available:
-                return True
-    return False
-
-
-def _points(claim: ResourceClaim, allocation: AllocationResult) -> int:
-    allocated = {result.request for result in allocation.devices.results if "/" in result.request}
-    return sum(
-        MAX_ALTERNATIVES - place
-        for request in claim.spec.devices.requests
-        if request.exactly is None
-        for place, alternative in enumerate(request.first_available)
-        if f"{request.name}/{alternative.name}" in allocated
-    )

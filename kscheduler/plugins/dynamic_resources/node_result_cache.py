@@ -18,12 +18,13 @@ import msgspec
 import numpy as np
 
 from kscheduler.api.core import Node
-from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClaimSpec
 from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight
 from kscheduler.devices.layouts import DeviceLayout, LayoutKey
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.framework.cluster.devices import Devices
-from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.plugins.dynamic_resources.alternatives import have_alternatives, points_of
 
 # What each claim gets, or a code of Filter.
 NodeResult = Sequence[AllocationResult] | int
@@ -49,12 +50,18 @@ class LayoutResult(NamedTuple):
     answer: NodeResult
     found_in: DeviceLayout
     """It keeps the devices, so that no others get their ids."""
+    code: int
+    """Of Filter."""
+    points: int
+    """For the alternatives that the claims get."""
 
 
 @dataclass(slots=True)
 class NodeResultCache:
     """The answers about nodes, for claims that ask for the same."""
 
+    specs: Sequence[ResourceClaimSpec] = ()
+    """What the claims ask for, if they name alternatives: else nodes have no points."""
     answers: dict[str, tuple[Mapping[str, str], NodeResult, OfClaims | None]] = field(default_factory=dict)
     """By name of a node, with its labels, and for which claims it holds; `None`: for all that ask for the same."""
     revision: int = -1
@@ -71,6 +78,8 @@ class NodeResultCache:
     """By node, the error of a search in the background that has taken too long: for the next cycle that asks."""
     _codes: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """By row of the live table: the answer as a code of Filter, or `_UNKNOWN`."""
+    _points: Scores = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """By row with a code, the points; empty without alternatives."""
     _nodes_seen: int = 0
     """The position in the table's log of changed nodes."""
     _forgotten: set[str] = field(default_factory=set)
@@ -80,12 +89,12 @@ class NodeResultCache:
         self,
         nodes: NodeTable,
         rows: Rows,
-        known_code: Callable[[Node], int | None],
+        known: Callable[[Node], LayoutResult | None],
         ask: Callable[[Node], NodeResult],
     ) -> tuple[Codes, dict[str, NodeResult]]:
         """The codes of Filter at rows of the live table, int64 [rows], and what was found there for these claims only.
 
-        `known_code`: that of a node if its layout is known. `ask`: the answer about a node, which `put` has kept.
+        `known`: the result for a node whose layout is known. `ask`: the answer about a node, which `put` has kept.
         """
         self._follow_rows(nodes)
         codes: Codes = self._codes[rows]
@@ -93,26 +102,43 @@ class NodeResultCache:
         for place in np.flatnonzero(codes == _UNKNOWN).tolist():
             node = nodes.info(int(rows[place])).node
             assert node is not None  # noqa: S101  a live row
-            code = known_code(node)
-            if code is not None:
-                codes[place] = self._codes[rows[place]] = code
+            like = known(node)
+            if like is not None:
+                codes[place] = like.code
+                self.learn(rows[place], like)
                 continue
             answer = ask(node)
             codes[place] = answer if isinstance(answer, int) else 0
             if self.answers[node.metadata.name][2] is None:
                 self._codes[rows[place]] = codes[place]
+                if self.specs:
+                    self._points[rows[place]] = self._points_of(answer)
             else:
                 passing[node.metadata.name] = answer
         return codes, passing
+
+    def points_on_rows(self, nodes: NodeTable, rows: Rows) -> Scores | None:
+        """The points at rows of the live table, int64 [rows]; `None` where what is found holds for some claims only."""
+        self._follow_rows(nodes)
+        if not self.specs or self._codes[rows].any():
+            return None
+        return self._points[rows]
+
+    def _points_of(self, answer: NodeResult) -> int:
+        if isinstance(answer, int) or not self.specs:
+            return 0
+        return sum([points_of(spec, each) for spec, each in zip(self.specs, answer, strict=True)])
 
     def knows(self, nodes: NodeTable, row: int) -> bool:
         """Whether the code of a row of the live table is known."""
         self._follow_rows(nodes)
         return bool(self._codes[row] != _UNKNOWN)
 
-    def learn(self, row: int, code: int) -> None:
-        """Keep the code of a row of which `knows` has just told that it is not known."""
-        self._codes[row] = code
+    def learn(self, row: int, result: LayoutResult) -> None:
+        """Keep the result for the layout of a row, of which `knows` has just told that it is not known."""
+        self._codes[row] = result.code
+        if self.specs:
+            self._points[row] = result.points
 
     def _follow_rows(self, nodes: NodeTable) -> None:
         """Mark the rows unknown of which the answer may be another one now."""
@@ -123,6 +149,8 @@ class NodeResultCache:
         self._nodes_seen = nodes.node_changes.position
         if changed is None or not is_made:
             self._codes = np.full(nodes.capacity, _UNKNOWN, dtype=np.int64)
+            if self.specs:
+                self._points = np.zeros(nodes.capacity, dtype=np.int64)
         else:
             self._codes[changed] = _UNKNOWN
             gone = [row for name in self._forgotten if (row := nodes.row_of(name)) >= 0]
@@ -185,7 +213,8 @@ class NodeResultCache:
         if self.layout_size >= MAX_LAYOUT_RESULTS:
             self.forget_layouts()
         self.layout_size += _size_of(answer)
-        self.by_layout[layout.key] = LayoutResult(answer, layout)
+        code = answer if isinstance(answer, int) else 0
+        self.by_layout[layout.key] = LayoutResult(answer, layout, code, self._points_of(answer))
 
     def forget_layouts(self) -> None:
         """Drop what is known of layouts."""
@@ -204,10 +233,11 @@ class ResultsByTemplate:
 
     def of(self, claims: Sequence[ResourceClaim]) -> NodeResultCache:
         """The answers for claims that ask for what these ask for."""
-        key = msgspec.json.encode([claim.spec for claim in claims])
+        specs = [claim.spec for claim in claims]
+        key = msgspec.json.encode(specs)
         kept = self._kept.use(key)
         if kept is None:
-            kept = self._kept[key] = NodeResultCache()
+            kept = self._kept[key] = NodeResultCache(specs if have_alternatives(specs) else ())
         while len(self._kept) > 1 and sum([each.total for each in self._kept.values()]) > MAX_RESULTS_KEPT:
             self._kept.popitem(last=False)
         return kept

@@ -56,8 +56,9 @@ from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_overdue, is_ready
 from kscheduler.framework.rules.scoring import default_normalize
 from kscheduler.framework.status import SKIP, SUCCESS, Fault, Status, StatusError, error, unresolvable, unschedulable
-from kscheduler.plugins.dynamic_resources import extended, in_cycle
+from kscheduler.plugins.dynamic_resources import extended
 from kscheduler.plugins.dynamic_resources.allocators import Allocators
+from kscheduler.plugins.dynamic_resources.alternatives import have_alternatives
 from kscheduler.plugins.dynamic_resources.details import claim_details, held_by_less_important
 from kscheduler.plugins.dynamic_resources.events import DeviceEvents
 from kscheduler.plugins.dynamic_resources.in_cycle import (
@@ -361,7 +362,7 @@ class DynamicResources(Plugin):
     def gives_points(self, cycle: CycleState) -> bool:
         """Whether `score` may give any row points: only where a claim has alternatives."""
         state = cycle.find(ClaimsInCycle)
-        return state is not None and self._has_alternatives and in_cycle.has_alternatives(state.claims)
+        return state is not None and self._has_alternatives and have_alternatives([each.spec for each in state.claims])
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """Points by the alternatives that claims get, int64 [rows]."""
@@ -370,10 +371,13 @@ class DynamicResources(Plugin):
         state = cycle.find(ClaimsInCycle)
         if state is None or not self.gives_points(cycle):
             return points
+        kept = state.points_on_rows(nodes, rows) if nodes is self._handle.view.nodes else None
+        if kept is not None:
+            return kept
         for place, row in enumerate(rows.tolist()):
             found = state.found_on(nodes.info(row))
             if found is not None:
-                points[place] = in_cycle.points(state, found)
+                points[place] = state.points(found)
         return points
 
     def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:

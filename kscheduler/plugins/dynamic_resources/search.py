@@ -18,7 +18,7 @@ from kscheduler.devices.wanted import AllocationError, BadPoolError, FailedOnThi
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.node_info import NodeInfo
-from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.nodes.search_budget import SearchTimeBudget
 from kscheduler.framework.status import Fault, StatusError
 from kscheduler.plugins.dynamic_resources.long_evaluations import WAIT_SECONDS, StillEvaluatingError
@@ -154,7 +154,7 @@ class DeviceSearch:
         found = self._layout_result(node)
         if found is None:
             return None
-        layout, (answer, found_in) = found
+        layout, (answer, found_in, *_) = found
         return answer if isinstance(answer, int) else moved(answer, found_in, layout, node.metadata.name)
 
     def _learn_layout(self, node: Node, answer: NodeResult) -> None:
@@ -162,33 +162,26 @@ class DeviceSearch:
         if layout is not None:
             self.kept.put_layout(layout, answer)
 
-    def _code_by_layout(self, node: Node) -> int | None:
-        """The code of Filter for a node of whose layout another node was searched."""
-        found = self._layout_result(node)
-        if found is None:
-            return None
-        answer = found[1].answer
-        return answer if isinstance(answer, int) else 0
-
-    def _known_code(self, node: Node) -> int | None:
-        """The same in a cycle. Raises `UnfinishedError`."""
+    def _known(self, node: Node) -> LayoutResult | None:
+        """What was found on another node of its layout, as it is there. Raises `UnfinishedError`."""
         self._until_check -= 1
         if not self._until_check:
             self._until_check = BETWEEN_CHECKS
             self._search_budget()
             if DECISION_TIME.is_up:
                 raise DecisionEndedError
-        return self._code_by_layout(node)
+        found = self._layout_result(node)
+        return None if found is None else found[1]
 
     def learns(self, nodes: NodeTable, row: int, node: Node) -> bool:
         """Whether the code of a row of the live table is known without a search; then it is kept."""
         self._catch_up()
         if self.kept.knows(nodes, row):
             return True
-        code = self._code_by_layout(node)
-        if code is not None:
-            self.kept.learn(row, code)
-        return code is not None
+        found = self._layout_result(node)
+        if found is not None:
+            self.kept.learn(row, found[1])
+        return found is not None
 
     def to_its_end(self, node: Node) -> NodeResult:
         """As `on` of a node that has passed Filter: its devices may have changed since, by a member of the pod's group,
@@ -270,7 +263,12 @@ class DeviceSearch:
     def on_rows(self, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, NodeResult]]:
         """The same for rows of the live table, as `NodeResultCache.on_rows` returns it. Raises `StatusError`."""
         self._catch_up()
-        return self.kept.on_rows(nodes, rows, self._known_code, self.on)
+        return self.kept.on_rows(nodes, rows, self._known, self.on)
+
+    def points_on_rows(self, nodes: NodeTable, rows: Rows) -> Scores | None:
+        """As `NodeResultCache.points_on_rows`."""
+        self._catch_up()
+        return self.kept.points_on_rows(nodes, rows)
 
     def _catch_up(self) -> None:
         if self._seen != self.devices.revision:

@@ -25,6 +25,7 @@ from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle
 from kscheduler.plugins.dynamic_resources.node_result_cache import MAX_TEMPLATES
 from tests.builders import make_node
 from tests.plugins.dynamic_resources.stage import (
+    DRIVER,
     Stage,
     Tree,
     allocation,
@@ -32,6 +33,7 @@ from tests.plugins.dynamic_resources.stage import (
     device_class,
     devices_of,
     exactly,
+    first_available,
     names,
     taint_rule,
     user,
@@ -39,7 +41,12 @@ from tests.plugins.dynamic_resources.stage import (
 
 NODES = ["n0", "n1", "n2"]
 DEVICES = ["a", "b", "c"]
-TEMPLATES: list[list[Tree]] = [[exactly()], [exactly(count=2)], [exactly("r", 1, "other"), exactly("s")]]
+TEMPLATES: list[list[Tree]] = [
+    [exactly()],
+    [exactly(count=2)],
+    [exactly("r", 1, "other"), exactly("s")],
+    [first_available("r", "b-only", "gpu"), first_available("s", "b-only", "gpu")],
+]
 nodes = st.sampled_from(NODES)
 some_devices = st.lists(st.sampled_from(DEVICES), unique=True)
 
@@ -49,13 +56,16 @@ class KeptMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stage = Stage(device_class(), device_class("other"), nodes=3, shares_devices=True)
+        only_b = {"cel": {"expression": 'device.attributes["gpu.example.com"].?b.orValue(false)'}}
+        classes = device_class(), device_class("other"), device_class("b-only", selectors=[only_b])
+        self.stage = Stage(*classes, nodes=3, shares_devices=True)
         for number, requests in enumerate(TEMPLATES):
             self.stage.put(claim(f"c{number}", *requests))
 
     @rule(node=nodes, devices=some_devices)
     def publish(self, node: str, devices: list[str]) -> None:
-        self.stage.put(devices_of(node, *devices))
+        attributes = {"attributes": {"b": {"bool": True}}}
+        self.stage.put(devices_of(node, *({"name": each, **(attributes if each == "b" else {})} for each in devices)))
 
     @rule(node=nodes)
     def withdraw(self, node: str) -> None:
@@ -107,7 +117,17 @@ class KeptMachine(RuleBasedStateMachine):
             if self.stage.begin(pod).is_success:
                 kept = answers(self.stage, self.stage.plugin, pod)
                 assert kept == searched(self.stage, pod)
-                assert {name: each if isinstance(each, int) else 0 for name, each in kept.items()} == self.codes(pod)
+                codes = {name: each if isinstance(each, int) else 0 for name, each in kept.items()}
+                assert codes == self.codes(pod)
+                self.points_are_those_of_what_is_found(pod, [name for name, code in codes.items() if not code])
+
+    def points_are_those_of_what_is_found(self, pod: Pod, names: list[str]) -> None:
+        """After `codes`, which was the Filter of the same cycle."""
+        table, state = self.stage.cache.nodes, self.stage.cycle.read(ClaimsInCycle)
+        rows = table.rows_of(names)
+        scores = self.stage.plugin.score(self.stage.cycle, PodInfo(pod), table, rows)
+        found = [state.found_on(table.info(row)) for row in rows.tolist()]
+        assert scores.tolist() == [0 if each is None else state.points(each) for each in found]
 
     def codes(self, pod: Pod) -> dict[str, int]:
         """By node, the code of Filter, which comes from the rows."""
@@ -196,6 +216,41 @@ def test_shares_of_devices_are_not_kept_for_other_claims() -> None:
         (found,) = stage.cycle.read(ClaimsInCycle).found_on(stage.cache.nodes.info(0)) or ()
         shares |= {result.share_id for result in found.devices.results}
     assert len(shares) == 2
+
+
+# --- points -----------------------------------------------------------------------------------------------------------
+
+
+def test_points_are_kept_by_row_and_no_node_is_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a pod costs as much as the cluster has nodes."""
+    stage = stage_of_like_nodes()
+    stage.put(device_class("none", selectors=[{"cel": {"expression": "false"}}]))
+    stage.put(claim("c1", first_available("r", "none", "gpu")))
+    stage.put(claim("of-n3", allocated=allocation("n3", "a", "b")))
+    pod, table = user("c1"), stage.cache.nodes
+    assert "cannot allocate" in stage.judge(pod)["n3"]
+
+    def refused(_: object, info: NodeInfo) -> None:
+        pytest.fail(f"{info.name} is asked")
+
+    monkeypatch.setattr(ClaimsInCycle, "found_on", refused)
+    rows = table.rows_of(name for name in LIKE if name != "n3")
+    assert stage.plugin.score(stage.cycle, PodInfo(pod), table, rows).tolist() == [7] * (len(LIKE) - 1)
+
+
+def test_points_for_claims_that_have_their_devices_are_added() -> None:
+    stage = stage_of_like_nodes()
+    results = [{"request": "r/gpu", "driver": DRIVER, "pool": "n1", "device": "a"}]
+    stage.put(claim("c1", first_available("r", "gpu"), allocated={"devices": {"results": results}}))
+    stage.put(claim("c2", first_available("r", "none", "gpu")))
+    stage.put(device_class("none", selectors=[{"cel": {"expression": "false"}}]))
+    pod, table = user("c1", "c2"), stage.cache.nodes
+    stage.judge(pod)
+    rows = table.rows_of(["n1", "n2"])
+    assert stage.plugin.score(stage.cycle, PodInfo(pod), table, rows).tolist() == [8 + 7, 8 + 7]
+    (kept,) = stage.plugin._allocators._answers._kept.values()
+    kept.forget(["n2"])
+    assert kept.points_on_rows(table, rows) is None, "what a row would get is not known any more"
 
 
 # --- layouts ----------------------------------------------------------------------------------------------------------
@@ -297,7 +352,7 @@ def test_shares_of_a_device_that_was_shared_once_are_no_part_of_a_layout() -> No
     stage = stage_of_like_nodes()
     index, shared = (
         SliceIndex(stage.cache.devices.slices(), AllocatorFeatures()),
-        DeviceID("gpu.example.com", "n0", "a"),
+        DeviceID(DRIVER, "n0", "a"),
     )
     assert index.layout("n0", {}, AllocatedState(shared={shared: ["s"]})) is None
     assert index.layout("n0", {}, AllocatedState(consumed={shared: {"memory": 1}})) is None
