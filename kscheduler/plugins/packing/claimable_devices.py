@@ -45,6 +45,7 @@ from kscheduler.devices.wanted import AllocatorFeatures, wanted_of
 from kscheduler.framework.cluster.device_amounts import DeviceAmounts
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.nodes.change_log import ChangeLog
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import is_extended
@@ -116,9 +117,15 @@ class ClaimableDevices:
         self._lists: dict[str, list[int]] = {}
         """By node what is free on each of them."""
         self._shape_of: dict[str, int] = {}
+        self._changed: dict[str, None] = {}
+        """Nodes whose devices are still to be looked for."""
+        self._stale: dict[str, None] = {}
+        """Nodes of which it is still to be worked out what is free."""
         self._shapes: dict[_Shape, int] = {_WHOLE_DEVICE: 0}
         self._free: Free = np.zeros((0, 1), dtype=np.int64)
         self._shape: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.changes = ChangeLog()
+        """Rows on which something else is free now."""
         self._follow_changes()
 
     @property
@@ -152,11 +159,15 @@ class ClaimableDevices:
             if amount:
                 milli = min(amount, MAX_DEVICES + 1) * WHOLE
                 requested += np.where(nodes.amounts(nodes.allocatable, name, rows) > 0, 0, milli)
+        by_shape = self.demand_by_shape(pod)
+        return requested + np.array([*by_shape, 0], dtype=np.int64)[self._shapes_at(nodes, rows)]
+
+    def demand_by_shape(self, pod: PodInfo) -> tuple[int, ...]:
+        """What its claims ask for on devices of each shape: pods for which this is equal, and that request the same,
+        have an equal `demand`.
+        """
         wanted = list(self._wanted(pod.pod))
-        if not wanted:
-            return requested
-        by_shape = np.array([*(_demand(shape, wanted, self._features) for shape in self._shapes), 0], dtype=np.int64)
-        return requested + by_shape[self._shapes_at(nodes, rows)]
+        return tuple([_demand(shape, wanted, self._features) for shape in self._shapes])
 
     def usual_demand(self, pod: PodInfo) -> DeviceDemand:
         """What a pod that waits or runs asks for, on devices of the most frequent shape."""
@@ -205,65 +216,48 @@ class ClaimableDevices:
     # --- what changes -------------------------------------------------------------------------------------------------
 
     def _refresh(self) -> bool:
-        """Take over what has changed since the last call. Whether any node has a device."""
+        """Take over what has changed since the last call. Whether any node has a device.
+
+        Where a decision is ended half-way, the next call goes on with the nodes that are left.
+        """
         slices, device_class = self._devices.slices(), self._found_class()
         if device_class is None or not slices:
-            if self._slices:
-                self._begin_again()
+            if self._class is not None:
+                self._begin_again(None)
             return False
-        known, self._class = self._class, None  # if a decision is ended half-way, the next call begins again
-        if known is None or known.spec.selectors != device_class.spec.selectors:
-            self._begin_again()
-        stale = self._follow_slices(device_class) | self._follow_claims()
-        if stale:
-            self._work_out(stale)
+        if self._class is None or self._class.spec.selectors != device_class.spec.selectors:
+            self._begin_again(device_class)
         self._class = device_class
+        if slices is not self._slices:
+            self._follow_slices(slices)
+        if self._devices.claims.revision != self._claims_seen:
+            self._follow_claims()
+        if self._changed or self._stale:
+            self._work_out(device_class)
         return bool(self._members)
 
-    def _begin_again(self) -> None:
+    def _begin_again(self, device_class: DeviceClass | None) -> None:
         self._class = self._judge = None
         self._index, self._slices = SliceIndex((), self._features), ()
         self._claims_seen = self._nodes_seen = -1
         self._shapes = {_WHOLE_DEVICE: 0}
-        for known in (self._of_driver, self._members, self._lists, self._shape_of):
+        for known in (self._of_driver, self._members, self._lists, self._shape_of, self._changed, self._stale):
             known.clear()
+        self._class = device_class
 
-    def _follow_slices(self, device_class: DeviceClass) -> set[str]:
-        """The nodes whose devices are others now."""
-        slices = self._devices.slices()
-        if slices is self._slices:
-            return set()
-        self._index, self._slices = SliceIndex(slices, self._features, self._index), slices
-        changed = self._index.changed
+    def _follow_slices(self, slices: Sequence[ResourceSlice]) -> None:
+        index = SliceIndex(slices, self._features, self._index)
+        changed = index.changed
         if changed is None:
-            changed = frozenset(
-                {piece.spec.node_name for piece in slices if piece.spec.node_name} | self._members.keys()
-            )
-        for name in changed:
-            members = [
-                found
-                for pool in self._index.pools(name, _NO_LABELS)
-                for found in pool.devices
-                if found.slice.spec.node_name == name
-                and not _is_tainted(found.device)
-                and self._has(device_class, found)
-            ][:MAX_DEVICES]
-            if members:
-                self._members[name] = members
-                self._shape_of[name] = self._number_of(self._shape_of_device(members[0]))
-            else:
-                self._members.pop(name, None)
-                self._shape_of.pop(name, None)
-        return set(changed)
+            changed = frozenset({piece.spec.node_name or "" for piece in slices} | self._members.keys())
+        self._changed |= dict.fromkeys(sorted(changed))
+        self._index, self._slices = index, slices
 
-    def _follow_claims(self) -> set[str]:
-        """The nodes of whose devices a claim has taken or given back one."""
+    def _follow_claims(self) -> None:
         claims = self._devices.claims
-        if claims.revision == self._claims_seen:
-            return set()
         pools = claims.pools_changed_since(self._claims_seen) if self._claims_seen >= 0 else None
+        self._stale |= dict.fromkeys(self._members if pools is None else sorted(self._nodes_of(pools)))
         self._claims_seen = claims.revision
-        return set(self._members) if pools is None else self._nodes_of(pools)
 
     def _nodes_of(self, pools: Iterable[PoolID]) -> set[str]:
         owners = {self._index.owner_of_pool(pool) for pool in pools}
@@ -271,19 +265,39 @@ class ClaimableDevices:
             return set(self._members)
         return {name for name in owners if name}
 
-    def _work_out(self, names: set[str]) -> None:
-        allocated = self._devices.claims.allocated_state()
+    def _work_out(self, device_class: DeviceClass) -> None:
+        while self._changed:
+            name = next(iter(self._changed))
+            self._find_members(name, device_class)
+            self._stale[name] = None
+            del self._changed[name]
+        allocated, nodes = self._devices.claims.allocated_state(), self._handle.view.nodes
         counters = FreeCounters(self._features, allocated)
-        for name in names:
+        while self._stale:
+            name = next(iter(self._stale))
             members = self._members.get(name)
             if members is None:
                 self._lists.pop(name, None)
             else:
                 self._lists[name] = [self._left_of(found, allocated, counters) for found in members]
-        nodes = self._handle.view.nodes
-        if self._nodes_seen >= 0 and len(self._free) == nodes.capacity:
-            for row in nodes.rows_of(names).tolist():
+            row = nodes.row_of(name)
+            if row >= 0 and self._nodes_seen >= 0 and len(self._free) == nodes.capacity:
                 self._write_row(row, nodes)
+            del self._stale[name]
+
+    def _find_members(self, name: str, device_class: DeviceClass) -> None:
+        members = [
+            found
+            for pool in self._index.pools(name, _NO_LABELS)
+            for found in pool.devices
+            if found.slice.spec.node_name == name and not _is_tainted(found.device) and self._has(device_class, found)
+        ][:MAX_DEVICES]
+        if members:
+            self._members[name] = members
+            self._shape_of[name] = self._number_of(self._shape_of_device(members[0]))
+        else:
+            self._members.pop(name, None)
+            self._shape_of.pop(name, None)
 
     def _follow_rows(self, nodes: NodeTable) -> None:
         changes = nodes.node_changes
@@ -309,6 +323,7 @@ class ClaimableDevices:
         self._free[row] = ABSENT
         self._free[row, : len(free)] = free
         self._shape[row] = self._shape_of.get(name, _NO_SHAPE)
+        self.changes.append(row)
 
     def _shapes_at(self, nodes: NodeTable, rows: Rows) -> NDArray[np.int64]:
         if nodes is self._handle.view.nodes:

@@ -33,9 +33,11 @@ from numpy.typing import NDArray
 
 from kscheduler.api.kinds import PODS
 from kscheduler.api.quantity import QuantityError
+from kscheduler.bounded import RecentlyUsed
 from kscheduler.config.plugin_args import FragmentationAwareArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.nodes.change_log import ChangeLog
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import CPU_INDEX, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, UNSIGNABLE, Plugin, PreFilterResult, Source
@@ -54,6 +56,8 @@ _ENOUGH_PODS: Final = 20_000
 # The mix is exchanged when so much of it has changed: all points are worked out again then.
 _LEAST_CHANGE: Final = 0.05
 
+# Kinds of pods with claims whose points are kept: 9 bytes a row each.
+MAX_KEPT: Final = 16
 # In place of what a pod takes of devices of DRA: the row has none.
 _LISTED: Final = -1
 
@@ -74,6 +78,7 @@ class FragmentationAware(Plugin):
         self._devices = args.devices
         self._columns = DeviceColumns(args.devices, handle.view)
         self._claimable = claimable_devices(args.devices.resource, handle)
+        self._kept: RecentlyUsed[Hashable, _KeptPoints] = RecentlyUsed(MAX_KEPT)
         self._stranded_weight = args.stranded_weight
         self._is_given = bool(args.typical_pods)
         given: Counter[Shape] = Counter()
@@ -133,6 +138,20 @@ class FragmentationAware(Plugin):
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """0..100, int64 [rows]."""
         del cycle
+        if not pod.pod.spec.resource_claims or self._claimable is None or nodes is not self._handle.view.nodes:
+            return self._points_at(pod, nodes, rows)
+        if self._claimable.free(nodes, rows[:0]) is None:  # it has followed all changes now
+            return self._points_at(pod, nodes, rows)
+        key = frozenset(pod.requests.items()), self._claimable.demand_by_shape(pod)
+        kept = self._kept.use(key)
+        if kept is None:
+            kept = self._kept[key] = _KeptPoints()
+        unknown = kept.unknown(rows, nodes, self._claimable.changes, self._typical)
+        if len(unknown):
+            kept.put(unknown, self._points_at(pod, nodes, unknown))
+        return kept.points[rows]
+
+    def _points_at(self, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         cpu = nodes.allocatable[CPU_INDEX][rows] - nodes.requested[CPU_INDEX][rows]
         accepted = self._typical.accepts(self._handle.view.nodes, rows)
         free = self._columns.free(nodes, rows)
@@ -201,6 +220,36 @@ class FragmentationAware(Plugin):
             np.array([cpu], dtype=np.int64), np.array([free], dtype=np.int64), accepted, asked, demand
         )
         return int(device[0])
+
+
+class _KeptPoints:
+    """The points of rows for pods with claims that ask for the same: of each row until it changes."""
+
+    __slots__ = ("_devices_seen", "_is_known", "_rows_seen", "_typical", "points")
+
+    def __init__(self) -> None:
+        self.points: Scores = np.zeros(0, dtype=np.int64)
+        self._is_known: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self._typical: TypicalPods | None = None
+        self._rows_seen = self._devices_seen = -1
+
+    def unknown(self, rows: Rows, nodes: NodeTable, devices: ChangeLog, typical: TypicalPods) -> Rows:
+        """Those of the rows whose points must be worked out."""
+        of_rows = nodes.row_changes.since(self._rows_seen) if self._rows_seen >= 0 else None
+        of_devices = devices.since(self._devices_seen)
+        if of_rows is None or of_devices is None or typical is not self._typical or len(self.points) != nodes.capacity:
+            self.points = np.zeros(nodes.capacity, dtype=np.int64)
+            self._is_known = np.zeros(nodes.capacity, dtype=np.bool_)
+            self._typical = typical
+        else:
+            self._is_known[of_rows] = self._is_known[of_devices] = False
+        self._rows_seen, self._devices_seen = nodes.row_changes.position, devices.position
+        return rows[~self._is_known[rows]]
+
+    def put(self, rows: Rows, points: Scores) -> None:
+        """Keep what has been worked out."""
+        self.points[rows] = points
+        self._is_known[rows] = True
 
 
 class _State:

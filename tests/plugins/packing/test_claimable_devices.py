@@ -1,6 +1,7 @@
 """Devices of DRA count in the policies as they are one by one, and each once, whatever comes and goes."""
 
 import asyncio
+from contextlib import suppress
 from random import Random
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from kscheduler.api.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICE
 from kscheduler.config.loader import LoadedConfig, from_tree
 from kscheduler.config.plugin_args import BestFitArgs, DominantMostAllocatedArgs, FragmentationAwareArgs
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.decision_time import DecisionEndedError
 from kscheduler.framework.plugin import UNSIGNABLE
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.packing.best_fit import BestFit
@@ -222,6 +224,33 @@ def test_what_is_free_is_what_each_device_has_left_after_any_history(seed: int, 
                 assert [each for each in of_fork[0].tolist() if each >= 0] == [
                     each for each in of_table[0].tolist() if each >= 0
                 ]
+
+
+@pytest.mark.parametrize("method", ["_left_of", "_find_members", "_write_row", "_nodes_of"])
+def test_a_decision_that_is_ended_while_devices_are_looked_at_leaves_nothing_half_done(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The timer may end it at any call."""
+    world, ended = World(3), 0
+    devices, nodes = counted(world.stage), world.stage.cache.nodes
+    for number in range(60):
+        for _ in range(3):
+            world.happen()
+        calls, real = [number % 3 + 1], getattr(ClaimableDevices, method)
+
+        def end(*args: Any, calls: list[int] = calls, real: Any = real) -> Any:
+            calls[0] -= 1
+            if not calls[0]:
+                raise DecisionEndedError
+            return real(*args)
+
+        with monkeypatch.context() as patched, suppress(DecisionEndedError):
+            patched.setattr(ClaimableDevices, method, end)
+            devices.free(nodes, nodes.rows())
+        ended += calls[0] <= 0
+        live = [name for name in world.names if nodes.row_of(name) >= 0]
+        assert free_by_node(devices, world.stage) == {name: left for name in live if (left := world.left(name, GPU))}
+    assert ended > 5
 
 
 def test_a_device_whose_counters_are_used_up_is_not_free() -> None:
@@ -485,6 +514,51 @@ def test_the_mix_is_learned_from_claims_too() -> None:
     assert demands == {"running": DeviceDemand(2, 1000), "other": DeviceDemand()}, "a claim that pods share counts once"
     assert devices.usual_demand(PodInfo(user("c0"))) == DeviceDemand(1, 1000)
     assert devices.usual_demand(PodInfo(make_pod())) == DeviceDemand()
+
+
+@settings(max_examples=example_count(60), deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_points_that_are_kept_for_claims_are_those_of_a_plugin_that_begins(seed: int) -> None:
+    world = World(seed)
+    stage, nodes = world.stage, world.stage.cache.nodes
+    typical = {"requests": {GPU: "2", "cpu": "1"}, "nodeSelector": {"zone": "a"}}, {"requests": {GPU: "1", "cpu": "2"}}
+    stage.put(claim("share", asks("10Gi")))
+    stage.put(claim("pair", exactly(count=2)))
+    pods = [user("share", requests={"cpu": cpu}) for cpu in ("1", "3")] + [user("pair", requests={"cpu": "1"})]
+    plugin = fragmentation_aware(stage, *typical)
+    for step in range(25):
+        for _ in range(world.random.randrange(1, 4)):
+            world.happen()
+        node = world.random.choice(world.names)
+        if nodes.row_of(node) >= 0:
+            zone = {"zone": world.random.choice("ab")}
+            stage.cache.add_node(make_node(node, cpu=world.random.choice("48"), labels=zone))
+            stage.cache.add_pod(make_pod(f"p{step}", requests={"cpu": "1"}, node=node))
+        if not len(nodes.rows()):
+            continue
+        pod = world.random.choice(pods)
+        assert points(plugin, stage, pod) == points(fragmentation_aware(stage, *typical), stage, pod)
+
+
+def test_points_for_claims_are_worked_out_for_changed_rows_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = stage_of(*(devices_of(f"n{number}", "d0", "d1") for number in range(9)), nodes=9)
+    for name in ("c0", "c1"):
+        stage.put(claim(name))
+    plugin = fragmentation_aware(stage, {"requests": {GPU: "2"}})
+    asked: list[list[int]] = []
+    points_at = FragmentationAware._points_at
+
+    def noted(self: FragmentationAware, pod: PodInfo, nodes: Any, rows: Any) -> Any:
+        asked.append(rows.tolist())
+        return points_at(self, pod, nodes, rows)
+
+    monkeypatch.setattr(FragmentationAware, "_points_at", noted)
+    points(plugin, stage, user("c0"))
+    points(plugin, stage, user("c1"))
+    stage.put(claim("held", allocated=allocation("n4", "d0")))
+    stage.cache.add_pod(make_pod("running", requests={"cpu": "1"}, node="n7"))
+    points(plugin, stage, user("c1"))
+    assert asked == [[*range(9)], [4, 7]]
 
 
 def test_the_learned_mix_decides_where_a_claim_goes() -> None:
