@@ -359,7 +359,8 @@ class ClaimableDevices:
         if not consumed:
             return WHOLE
         capacities = capacities_of(found.device, found.id.driver, self._features)
-        return WHOLE - min(WHOLE, max(_share(consumed.get(name, 0), each) for name, each in capacities.items()))
+        used = max((_share(consumed.get(name, 0), each) for name, each in capacities.items()), default=0)
+        return WHOLE - min(WHOLE, max(0, used))
 
     # --- claims -------------------------------------------------------------------------------------------------------
 
@@ -453,7 +454,8 @@ def _milli(shape: _Shape, requests: Mapping[str, Quantity] | None, features: All
         taken = None
     if taken is None:  # it gets none of these devices
         return WHOLE
-    return min(WHOLE, max((_share(amount.nano, capacities[name]) for name, amount in taken.items()), default=0))
+    most = max((_share(amount.nano, capacities[name]) for name, amount in taken.items()), default=0)
+    return min(WHOLE, max(0, most))
 
 
 def _share(amount: int, capacity: DeviceCapacity) -> int:

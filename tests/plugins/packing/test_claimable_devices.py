@@ -271,6 +271,18 @@ def test_a_device_whose_counters_are_used_up_is_not_free() -> None:
     assert free_by_node(devices, stage) == {"n0": [0, 0, 1000]}
 
 
+def test_odd_amounts_leave_between_nothing_and_all_of_a_device() -> None:
+    """What claims consume may be less than nothing, or of a capacity that the device does not have any more."""
+    without_capacity = {"name": "d1", "allowMultipleAllocations": True}
+    empty = shared("d2", "0")
+    stage = stage_of(devices_of("n0", shared("d0"), without_capacity, empty), nodes=1)
+    for device, memory in (("d0", "-10Gi"), ("d1", "10Gi"), ("d2", "10Gi")):
+        stage.put(holds_share(f"of-{device}", "n0", device, memory))
+    assert free_by_node(counted(stage), stage) == {"n0": [1000, 1000, 1000]}
+    stage.put(claim("c0", asks("-1Gi")))
+    assert 0 <= demand_by_node(stage, user("c0"))["n0"] <= 1000
+
+
 def test_a_change_works_out_the_devices_of_its_node_only(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = stage_of(*(devices_of(f"n{number}", "d0", "d1") for number in range(20)), nodes=20)
     devices = counted(stage)
