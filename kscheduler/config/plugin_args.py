@@ -263,7 +263,8 @@ class SharedDevices(Settings, frozen=True):
     """Devices of a node that pods use whole, or share in thousandths."""
 
     resource: str = "nvidia.com/gpu"
-    """The extended resource that counts whole devices."""
+    """The extended resource that counts whole devices. Devices of DRA whose class stands for it are among them,
+    but for DeviceShares."""
     share_resource: str = "example.com/gpu-milli"
     """The one that a pod requests instead for a part of one device, in thousandths, 1 to 1000. Nodes offer a thousand
     times their devices."""
@@ -281,7 +282,8 @@ class BestFitResource(Settings, frozen=True):
     """A resource whose rest counts."""
 
     name: str = ""
-    """A resource as in `requests`: `cpu`, `memory`, `example.com/gpu`."""
+    """A resource as in `requests`: `cpu`, `memory`, `example.com/gpu`. Devices of DRA count as the extended resource
+    that their class stands for, or as `deviceclass.resource.kubernetes.io/` and the name of the class."""
     largest: str = ""
     """How much the largest node has, a quantity: so much left over counts as everything."""
     weight: Int32 = 1
@@ -301,7 +303,7 @@ class DominantMostAllocatedArgs(Settings, frozen=True):
     """DominantMostAllocated: the fuller in its scarcest resource, the better."""
 
     resources: tuple[str, ...] = ()
-    """The resources that count; empty means cpu and memory."""
+    """The resources that count, as in BestFit; empty means cpu and memory."""
 
 
 class TypicalPod(Settings, frozen=True):

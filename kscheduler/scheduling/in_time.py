@@ -95,6 +95,7 @@ _KEEPING: Final = (
     "kscheduler.plugins.default_preemption.remembered",
     "kscheduler.plugins.dynamic_resources.",
     "kscheduler.plugins.inter_pod_affinity.domains",
+    "kscheduler.plugins.packing.",
     "kscheduler.plugins.pod_topology_spread.default_selector",
     "kscheduler.plugins.pod_topology_spread.domains",
     "kscheduler.plugins.pod_topology_spread.layout",

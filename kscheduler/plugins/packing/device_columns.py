@@ -32,7 +32,7 @@ Free = NDArray[np.int64]
 WHOLE: Final = 1000
 # Of a node that are counted; the largest machines have 16. Each takes a column for all nodes.
 MAX_DEVICES: Final = 64
-_ABSENT: Final = -1
+ABSENT: Final = -1
 
 
 class DeviceDemand(NamedTuple):
@@ -79,7 +79,7 @@ class DeviceColumns:
         Of a fork of the table (`NodeTable.with_pods`) they are worked out for these rows alone.
         """
         if nodes is not self._view.nodes:
-            return _side_by_side([self.free_of(nodes.info(row)) for row in rows.tolist()])
+            return side_by_side([self.free_of(nodes.info(row)) for row in rows.tolist()])
         self._refresh(nodes)
         return self._free[rows]
 
@@ -109,23 +109,24 @@ class DeviceColumns:
         if self._seen == changes.position and len(self._free) == nodes.capacity:
             return
         stale = changes.since(self._seen) if self._seen >= 0 and len(self._free) == nodes.capacity else None
+        self._seen = -1  # if a decision is ended half-way, all rows are worked out by the next call
         if stale is None:
             stale = nodes.rows()
-            self._free = np.full((nodes.capacity, self._free.shape[1]), _ABSENT, dtype=np.int64)
+            self._free = np.full((nodes.capacity, self._free.shape[1]), ABSENT, dtype=np.int64)
         for row in stale.tolist():
             info = nodes.infos[row]
             free = [] if info is None else self.free_of(info)
             if len(free) > self._free.shape[1]:
                 more = len(free) - self._free.shape[1]
-                self._free = np.pad(self._free, ((0, 0), (0, more)), constant_values=_ABSENT)
-            self._free[row] = _ABSENT
+                self._free = np.pad(self._free, ((0, 0), (0, more)), constant_values=ABSENT)
+            self._free[row] = ABSENT
             self._free[row, : len(free)] = free
         self._seen = changes.position
 
 
-def _side_by_side(found: list[list[int]]) -> Free:
+def side_by_side(found: list[list[int]]) -> Free:
     width = max(map(len, found), default=0) or 1
-    padded = [[*free, *[_ABSENT] * (width - len(free))] for free in found]
+    padded = [[*free, *[ABSENT] * (width - len(free))] for free in found]
     return np.array(padded, dtype=np.int64).reshape(-1, width)
 
 

@@ -19,7 +19,8 @@ five points of a hundred where pods that hurt nobody are strewn over all nodes. 
 `tieRule: FirstInOrder`, or BestFit with a hundredth of the weight.
 
 All sums are of whole numbers, so that equal states have equal points whatever the order of additions. Limits: memory
-does not count; a node's devices are all alike.
+does not count; a node's devices are all alike. Of DRA the devices of the class that stands for the resource count, on
+nodes that list none of it; the allocator chooses the device of a share by itself.
 """
 
 import asyncio
@@ -32,16 +33,19 @@ from numpy.typing import NDArray
 
 from kscheduler.api.kinds import PODS
 from kscheduler.api.quantity import QuantityError
+from kscheduler.bounded import RecentlyUsed
 from kscheduler.config.plugin_args import FragmentationAwareArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.nodes.change_log import ChangeLog
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import CPU_INDEX, NodeTable, Rows, Scores
-from kscheduler.framework.plugin import MAX_NODE_SCORE, Plugin, PreFilterResult, Source
+from kscheduler.framework.plugin import MAX_NODE_SCORE, UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU
 from kscheduler.framework.status import SUCCESS
-from kscheduler.plugins.packing.device_columns import WHOLE, DeviceColumns, DeviceDemand, Free, demand_of
+from kscheduler.plugins.packing.claimable_devices import as_demand, claimable_devices
+from kscheduler.plugins.packing.device_columns import NO_DEMAND, WHOLE, DeviceColumns, DeviceDemand, Free, demand_of
 from kscheduler.plugins.packing.device_shares import DeviceChoice
 from kscheduler.plugins.packing.typical_pods import Shape, TypicalPods, most_frequent, pod_of
 
@@ -52,6 +56,11 @@ _ENOUGH_PODS: Final = 20_000
 # The mix is exchanged when so much of it has changed: all points are worked out again then.
 _LEAST_CHANGE: Final = 0.05
 
+# Kinds of pods with claims whose points are kept: 9 bytes a row each.
+MAX_KEPT: Final = 16
+# In place of what a pod takes of devices of DRA: the row has none.
+_LISTED: Final = -1
+
 Amounts = NDArray[np.int64]
 
 
@@ -61,12 +70,15 @@ class FragmentationAware(Plugin):
     name = "FragmentationAware"
     depends_on = (Source.ROW,)
     reads_spec_only = True
+    is_live_unsigned = True
 
     def __init__(self, args: FragmentationAwareArgs | None, handle: Handle) -> None:
         args = args or FragmentationAwareArgs()
         self._handle = handle
         self._devices = args.devices
         self._columns = DeviceColumns(args.devices, handle.view)
+        self._claimable = claimable_devices(args.devices.resource, handle)
+        self._kept: RecentlyUsed[Hashable, _KeptPoints] = RecentlyUsed(MAX_KEPT)
         self._stranded_weight = args.stranded_weight
         self._is_given = bool(args.typical_pods)
         given: Counter[Shape] = Counter()
@@ -83,7 +95,7 @@ class FragmentationAware(Plugin):
         for place, (pod, count) in enumerate(self._expected_pods()):
             if not any(owner.kind == "DaemonSet" for owner in pod.pod.metadata.owner_references):
                 try:
-                    shapes[Shape.of(pod, self._devices)] += count
+                    shapes[Shape.of(pod, self._devices, self._claimed_by(pod))] += count
                 except QuantityError:
                     continue  # it is told where it is counted
             if place % _PODS_AT_A_TIME == _PODS_AT_A_TIME - 1:
@@ -93,6 +105,9 @@ class FragmentationAware(Plugin):
             self._typical = TypicalPods(mix)
             nodes = self._handle.view.nodes
             self._handle.nodes_changed(nodes.names(nodes.rows()))
+
+    def _claimed_by(self, pod: PodInfo) -> DeviceDemand:
+        return NO_DEMAND if self._claimable is None else self._claimable.usual_demand(pod)
 
     def _expected_pods(self) -> Iterator[tuple[PodInfo, int]]:
         """Pods that run, of enough nodes, each with the number of pods that it stands for; and pods that wait."""
@@ -108,7 +123,9 @@ class FragmentationAware(Plugin):
                 yield PodInfo(waiting), 1
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """What the pod takes of CPU and devices."""
+        """What the pod takes of CPU and devices; what claims ask for is theirs to say."""
+        if self._claimable is not None and pod.pod.spec.resource_claims:
+            return UNSIGNABLE
         return pod.requests.get(CPU, 0), demand_of(pod.requests, self._devices)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
@@ -121,10 +138,38 @@ class FragmentationAware(Plugin):
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """0..100, int64 [rows]."""
         del cycle
+        if not pod.pod.spec.resource_claims or self._claimable is None or nodes is not self._handle.view.nodes:
+            return self._points_at(pod, nodes, rows)
+        if self._claimable.free(nodes, rows[:0]) is None:  # it has followed all changes now
+            return self._points_at(pod, nodes, rows)
+        key = frozenset(pod.requests.items()), self._claimable.demand_by_shape(pod)
+        kept = self._kept.use(key)
+        if kept is None:
+            kept = self._kept[key] = _KeptPoints()
+        unknown = kept.unknown(rows, nodes, self._claimable.changes, self._typical)
+        if len(unknown):
+            kept.put(unknown, self._points_at(pod, nodes, unknown))
+        return kept.points[rows]
+
+    def _points_at(self, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         cpu = nodes.allocatable[CPU_INDEX][rows] - nodes.requested[CPU_INDEX][rows]
         accepted = self._typical.accepts(self._handle.view.nodes, rows)
         free = self._columns.free(nodes, rows)
-        return self._points(cpu, free, accepted, pod.requests.get(CPU, 0), demand_of(pod.requests, self._devices))[0]
+        asked, demand = pod.requests.get(CPU, 0), demand_of(pod.requests, self._devices)
+        claimable = None if self._claimable is None else self._claimable.free(nodes, rows)
+        if self._claimable is None or claimable is None:
+            return self._points(cpu, free, accepted, asked, demand)[0]
+        # By what the pod takes there: of a device plugin's devices, and of each model of those of DRA.
+        is_claimable = claimable[:, 0] >= 0
+        milli = np.where(is_claimable, self._claimable.demand(pod, nodes, rows), _LISTED)
+        points = np.zeros(len(rows), dtype=np.int64)
+        for amount in np.unique(milli).tolist():
+            here = milli == amount
+            found, taken = (free, demand) if amount == _LISTED else (claimable, as_demand(amount))
+            points[here] = self._points(
+                cpu[here], found[here], None if accepted is None else accepted[here], asked, taken
+            )[0]
+        return points
 
     def _points(
         self, cpu: Amounts, free: Free, accepted: NDArray[np.bool_] | None, asked: int, demand: DeviceDemand
@@ -175,6 +220,36 @@ class FragmentationAware(Plugin):
             np.array([cpu], dtype=np.int64), np.array([free], dtype=np.int64), accepted, asked, demand
         )
         return int(device[0])
+
+
+class _KeptPoints:
+    """The points of rows for pods with claims that ask for the same: of each row until it changes."""
+
+    __slots__ = ("_devices_seen", "_is_known", "_rows_seen", "_typical", "points")
+
+    def __init__(self) -> None:
+        self.points: Scores = np.zeros(0, dtype=np.int64)
+        self._is_known: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self._typical: TypicalPods | None = None
+        self._rows_seen = self._devices_seen = -1
+
+    def unknown(self, rows: Rows, nodes: NodeTable, devices: ChangeLog, typical: TypicalPods) -> Rows:
+        """Those of the rows whose points must be worked out."""
+        of_rows = nodes.row_changes.since(self._rows_seen) if self._rows_seen >= 0 else None
+        of_devices = devices.since(self._devices_seen)
+        if of_rows is None or of_devices is None or typical is not self._typical or len(self.points) != nodes.capacity:
+            self.points = np.zeros(nodes.capacity, dtype=np.int64)
+            self._is_known = np.zeros(nodes.capacity, dtype=np.bool_)
+            self._typical = typical
+        else:
+            self._is_known[of_rows] = self._is_known[of_devices] = False
+        self._rows_seen, self._devices_seen = nodes.row_changes.position, devices.position
+        return rows[~self._is_known[rows]]
+
+    def put(self, rows: Rows, points: Scores) -> None:
+        """Keep what has been worked out."""
+        self.points[rows] = points
+        self._is_known[rows] = True
 
 
 class _State:

@@ -19,7 +19,7 @@ from kscheduler.config.plugin_args import SharedDevices, TypicalPod
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU
-from kscheduler.plugins.packing.device_columns import demand_of
+from kscheduler.plugins.packing.device_columns import NO_DEMAND, DeviceDemand, demand_of
 
 # Of all pods: how many the shapes must cover.
 COVERED: Final = 0.95
@@ -38,10 +38,10 @@ class Shape(NamedTuple):
     required_node_terms: tuple[NodeTerm, ...] | None
 
     @classmethod
-    def of(cls, pod: PodInfo, settings: SharedDevices) -> "Shape":
-        """The shape of a pod. Raises `QuantityError`."""
+    def of(cls, pod: PodInfo, settings: SharedDevices, claimed: DeviceDemand = NO_DEMAND) -> "Shape":
+        """The shape of a pod. `claimed`: what it asks for of devices of DRA. Raises `QuantityError`."""
         amounts = pod.accounted
-        demand = demand_of(amounts, settings)
+        demand = claimed if claimed.devices else demand_of(amounts, settings)
         if not demand.devices:  # it loses all idle room wherever it may run
             return cls(amounts.get(CPU, 0), 0, 0, None, None)
         return cls(amounts.get(CPU, 0), demand.milli, demand.devices, pod.node_selector, pod.required_node_terms)

@@ -1,4 +1,4 @@
-"""The devices that DeviceShares chooses: on the pod from the moment in which it is bound, on both API servers."""
+"""Packing as a process: devices that DeviceShares chooses arrive with Bindings, and policies count devices of DRA."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,10 @@ from typing import Final
 
 import pytest
 
+from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE
 from kscheduler.config.types import API_VERSION, FIRST_IN_ORDER, KIND
 from tests.controlplane.rest import Object
+from tests.e2e.devices import DevicesRoom
 from tests.e2e.scenario import Scenario
 from tests.e2e.servers import NAME
 
@@ -22,6 +24,12 @@ OWN: Final = {"example.com/owner": "ours"}
 pytestmark = pytest.mark.usefixtures("only_kscheduler")
 
 
+def written(folder: Path, profile: Object) -> Path:
+    file = folder / "config.yaml"
+    file.write_text(json.dumps({"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]}))
+    return file
+
+
 def add_pod(scenario: Scenario, name: str, resource: str, amount: int) -> None:
     requests = {"cpu": "100m", resource: str(amount)}
     resources = {"requests": requests, "limits": {resource: str(amount)}}
@@ -32,8 +40,7 @@ def add_pod(scenario: Scenario, name: str, resource: str, amount: int) -> None:
 def test_the_device_is_written_with_the_binding_and_a_share_that_fits_on_no_device_waits(
     scenario: Scenario, tmp_path: Path
 ) -> None:
-    file = tmp_path / "config.yaml"
-    file.write_text(json.dumps({"apiVersion": API_VERSION, "kind": KIND, "profiles": [PROFILE]}))
+    file = written(tmp_path, PROFILE)
     scenario.add_node("node-0")
     scenario.set_allocatable("node-0", **{GPU: "2", SHARE: "2000"})
     version = scenario.api.get(scenario.pods_path)["metadata"]["resourceVersion"]
@@ -73,3 +80,26 @@ def devices_with_bindings(scenario: Scenario, version: str) -> dict[str, str]:
             if node:
                 found.setdefault(metadata["name"], metadata["annotations"][INDEX])
     return found
+
+
+def test_claims_fill_a_node_before_they_begin_another(scenario: Scenario, devices: DevicesRoom, tmp_path: Path) -> None:
+    resource = f"{IMPLICIT_EXTENDED_RESOURCE}{devices.device_class}"
+    args = {"resources": [{"name": resource, "largest": "2"}]}
+    scores = {"enabled": [{"name": "BestFit"}], "disabled": [{"name": "*"}]}
+    profile = PROFILE | {"plugins": {"score": scores}, "pluginConfig": [{"name": "BestFit", "args": args}]}
+    for node in ("node-1", "node-2"):
+        devices.publish(node, "gpu-0", "gpu-1")
+    devices.add_template("each")
+    scenario.start_scheduler("--config", str(written(tmp_path, profile)), wait_started=True)
+
+    def place(name: str) -> str:
+        devices.add_pod(name, template="each")
+        scenario.wait_bound(name)
+        return scenario.node_of(name)
+
+    assert [place(f"pod-{number}") for number in range(3)] == ["node-1", "node-1", "node-2"]
+    for name in ("pod-0", "pod-1"):
+        scenario.delete_pod(name)
+    scenario.wait("the devices are given back", lambda: len(devices.claims()) == 1)
+    assert place("last") == "node-2"
+    assert place("after-it") == "node-1"
