@@ -63,7 +63,9 @@ class Parked:
         alike = self._of_kind.get(kind)
         if alike is None:
             alike = self._of_kind[kind] = _Alike()
-        alike.put(element)
+        alike.elements[element.key] = element
+        if alike.filed:
+            alike.file(element)
 
     def pop(self, key: Hashable) -> Element | None:
         """Take the element with this key out."""
@@ -71,16 +73,19 @@ class Parked:
         if place is None:
             return None
         alike = self._of_kind[place[1]]
-        element = alike.pop(key)
+        element = alike.elements.pop(key)
         if not alike.elements:
             del self._of_kind[place[1]]
+        elif alike.filed:
+            alike.unfile(key)
         return element
 
     def renewed(self, element: Element) -> None:
         """The pod of this element has changed; it stays parked, in its place."""
         place = self._place_of.get(element.key)
         if place is not None:
-            self._of_kind[place[1]].renewed(element)
+            self._of_kind[place[1]].unfile(element.key)
+            self._of_kind[place[1]].file(element)
 
     def concerned(
         self, hints: HintTable, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None
@@ -91,6 +96,8 @@ class Parked:
         find.
         """
         kinds = [kind for kind in self._of_kind if hints.concerns(kind[0], kind[1] | kind[2], event)]
+        if not kinds:
+            return []
         found: list[Element] = []
         in_order = len(kinds) < 2
         for kind in kinds:
@@ -107,27 +114,22 @@ class Parked:
 class _Alike:
     """The elements of one kind, in the order of parking."""
 
-    __slots__ = ("_filed", "elements")
+    __slots__ = ("elements", "filed")
 
     def __init__(self) -> None:
         self.elements: dict[Hashable, Element] = {}
-        self._filed: dict[HintIndex, _Filed] = {}
+        self.filed: dict[HintIndex, _Filed] = {}
         """Made when an event first asks for the index."""
 
-    def put(self, element: Element) -> None:
-        self.elements[element.key] = element
-        for filed in self._filed.values():
+    def file(self, element: Element) -> None:
+        """Let the indexes find an element."""
+        for filed in self.filed.values():
             filed.add(element)
 
-    def pop(self, key: Hashable) -> Element:
-        for filed in self._filed.values():
+    def unfile(self, key: Hashable) -> None:
+        """Drop it from the indexes."""
+        for filed in self.filed.values():
             filed.remove(key)
-        return self.elements.pop(key)
-
-    def renewed(self, element: Element) -> None:
-        for filed in self._filed.values():
-            filed.remove(element.key)
-            filed.add(element)
 
     def found(
         self, indexes: Iterable[HintIndex], old: KubeObject | None, new: KubeObject | None
@@ -138,9 +140,9 @@ class _Alike:
             opened = index.opened_by(old, new)
             if opened is None:
                 return None
-            filed = self._filed.get(index)
+            filed = self.filed.get(index)
             if filed is None:
-                filed = self._filed[index] = _Filed(index, self.elements.values())
+                filed = self.filed[index] = _Filed(index, self.elements.values())
             filed.find(opened, found)
         for changed in (old, new):  # a running pod may wait for a resize: its hints may ask whether it is the same pod
             if changed is not None:
