@@ -1,11 +1,12 @@
 """Which events may help a pod that affinity has rejected."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Iterator
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.topology import TopologyCounters
 from kscheduler.framework.events import QueueingHint
+from kscheduler.framework.hint_index import HintIndex, drawers_of, drawers_with
 from kscheduler.framework.pods.affinity_terms import PodMatch, affinity_terms
 from kscheduler.framework.pods.pod_info import PodInfo
 
@@ -33,6 +34,46 @@ def after_pod_change(
     if before is not None and after is None and _may_have_repelled(counters, pod, before):
         return QueueingHint.QUEUE
     return QueueingHint.SKIP
+
+
+# --- the pods for which `after_pod_change` may return QUEUE -----------------------------------------------------------
+
+# What a parked pod is filed by: a pod that comes near, or that goes away, may help it.
+_NEAR, _AWAY = "near", "away"
+
+
+def _waits_under(pod: PodInfo) -> Iterator[Hashable]:
+    terms = pod.affinity_terms
+    # Of the group that it wants to be near, a pod may come or be the last one to go (`_own_group`).
+    both = [] if terms.all_required_affinity is None else [terms.all_required_affinity]
+    avoided = [term.match for term in terms.required_anti_affinity]
+    if terms.select_namespaces:  # a single term that cannot be judged is enough, for either version (`_is_unsure`)
+        both += [*(term.match for term in terms.required_affinity), *avoided]
+    for match in both:
+        for drawer in drawers_of(match):
+            yield _NEAR, drawer
+            yield _AWAY, drawer
+    for match in avoided:
+        for drawer in drawers_of(match):
+            yield _AWAY, drawer
+
+
+def _opened_by(old: KubeObject | None, new: KubeObject | None) -> Iterable[Hashable] | None:
+    before, after = (version if isinstance(version, Pod) else None for version in (old, new))
+    if (before is None and after is None) or _is_nowhere(before) or _is_nowhere(after):
+        return None
+    if before is not None and after is None and affinity_terms(before).required_anti_affinity:
+        return None  # it may have repelled any pod, by its labels
+    versions = ((_NEAR, after), (_AWAY, before))
+    return [
+        (way, drawer)
+        for way, version in versions
+        if version is not None
+        for drawer in drawers_with(version.metadata.namespace, version.metadata.labels)
+    ]
+
+
+POD_CHANGES = HintIndex(_waits_under, _opened_by)
 
 
 def _is_nowhere(version: Pod | None) -> bool:

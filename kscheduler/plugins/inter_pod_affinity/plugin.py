@@ -25,6 +25,7 @@ from kscheduler.framework.cluster.topology import CountColumn, TopologyCounters
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.hint_index import IndexedEvent
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
@@ -143,7 +144,7 @@ class InterPodAffinity(Plugin):
         pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
         nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL
         return (
-            ClusterEventWithHint(ClusterEvent(Resource.POD, pods), self._after_pod_change),
+            IndexedEvent(ClusterEvent(Resource.POD, pods), self._after_pod_change, hints.POD_CHANGES),
             ClusterEventWithHint(ClusterEvent(Resource.NODE, nodes), self._after_node_change),
             ClusterEventWithHint(ClusterEvent(Resource.NAMESPACE, ActionType.ALL), hints.after_namespace_change),
         )

@@ -14,6 +14,7 @@ from kscheduler.framework.cluster.lister import NO_WORKLOADS
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.hint_index import IndexedEvent
 from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.nodes.repeats import BucketJudge, Conditions, NotByBucketError
@@ -33,6 +34,7 @@ from kscheduler.plugins.pod_topology_spread.buckets import SpreadBuckets
 from kscheduler.plugins.pod_topology_spread.default_selector import DeducedConstraints, selecting
 from kscheduler.plugins.pod_topology_spread.details import spread_details
 from kscheduler.plugins.pod_topology_spread.filtering import MISSING_LABEL, TOO_UNEVEN, HardSpread, hard_spread
+from kscheduler.plugins.pod_topology_spread.hint_index import POD_CHANGES
 from kscheduler.plugins.pod_topology_spread.layout import Layout, Layouts
 from kscheduler.plugins.pod_topology_spread.scoring import SoftSpread, soft_spread
 
@@ -89,7 +91,7 @@ class PodTopologySpread(Plugin):
         )
         node_actions = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
         return (
-            ClusterEventWithHint(ClusterEvent(Resource.POD, pod_actions), self._after_pod_change),
+            IndexedEvent(ClusterEvent(Resource.POD, pod_actions), self._after_pod_change, POD_CHANGES),
             ClusterEventWithHint(ClusterEvent(Resource.NODE, node_actions), self._after_node_change),
         )
 

@@ -17,6 +17,7 @@ from kscheduler.framework.events import (
     QueueingHint,
     Resource,
 )
+from kscheduler.framework.hint_index import HintIndex, IndexedEvent
 from kscheduler.framework.pods.pod_info import PodInfo
 
 # Plugin name to the events that may change its verdict.
@@ -31,7 +32,7 @@ _Steps = Sequence[tuple[str, bool, HintFunction | None]]
 CallHint = Callable[[str, str, HintFunction | None, PodInfo, KubeObject | None, KubeObject | None], bool]
 
 _HEARS_NOTHING: Final[_Hints] = {}
-# The number of sets of rejecting plugins whose events are cached.
+# The number of sets of rejecting plugins whose events, or indexes, are cached.
 _MAX_REGISTERED: Final = 1000
 
 
@@ -81,6 +82,7 @@ class HintTable:
         self._interesting: dict[ClusterEvent, bool] = {}
         self._hints: dict[tuple[str, ClusterEvent], _Hints] = {}
         self._registered: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
+        self._indexes: dict[tuple[str, frozenset[str], ClusterEvent], tuple[HintIndex, ...] | None] = {}
 
     def interests_anyone(self, event: ClusterEvent) -> bool:
         """Whether any plugin of any profile registered the event."""
@@ -100,6 +102,23 @@ class HintTable:
         if not rejectors or event.resource is Resource.WILDCARD or profile not in self._registrations:
             return True
         return not rejectors.isdisjoint(self._hints_for(profile, event))
+
+    def indexes(self, profile: str, rejectors: frozenset[str], event: ClusterEvent) -> tuple[HintIndex, ...] | None:
+        """The indexes that together find all pods, rejected by these plugins, that the event may help; cached.
+
+        `None`: each pod's hints are to be called, because one of them has no index.
+        """
+        if not rejectors or event.resource is Resource.WILDCARD or profile not in self._registrations:
+            return None
+        key = profile, rejectors, event
+        if key not in self._indexes:
+            if len(self._indexes) >= _MAX_REGISTERED:
+                self._indexes.clear()
+            of_profile = self._registrations[profile]
+            entries = [each for plugin in rejectors for each in of_profile.get(plugin, ()) if each.event.matches(event)]
+            found = [each.index if isinstance(each, IndexedEvent) else None for each in entries]
+            self._indexes[key] = None if None in found else tuple([each for each in found if each is not None])
+        return self._indexes[key]
 
     def registered(self, profile: str, plugins: frozenset[str]) -> tuple[str, ...]:
         """Labels, sorted, of the events that these plugins registered; cached per set of plugins."""

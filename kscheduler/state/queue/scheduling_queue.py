@@ -288,7 +288,7 @@ class SchedulingQueue:
         if not self._policy.hints.interests_anyone(event):
             return
         # Elements of which at least one rejecting plugin registered the event.
-        waiting = self._sub_queues.parked.concerned(self._policy.hints, event) if parked else []
+        waiting = self._sub_queues.parked.concerned(self._policy.hints, event, old, new) if parked else []
         if gates:
             waiting += self._gated_that_may_enter(event, old, new, spared, pre_check)
         strategy_of = self._policy.hints.strategies(event, old, new) if waiting else None
@@ -646,6 +646,8 @@ class SchedulingQueue:
         elif equivalence_group is None and place in (ACTIVE, BACKOFF):
             self._sub_queues.remove(queued.key)
             self._sub_queues.put(queued, place)  # its order may have changed, or what it costs
+        elif equivalence_group is None and place == UNSCHEDULABLE:
+            self._sub_queues.parked.renewed(queued)  # it may wait for something else now
         elif place == GATED and not is_own_write(before, pod.pod):
             self._sub_queues.gated.renew(queued)
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from kscheduler.api.core import Namespace
-from kscheduler.api.selectors import Operator, Requirement
+from kscheduler.api.selectors import Requirement
 from kscheduler.bounded import RecentlyUsed
 from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
+from kscheduler.framework.hint_index import narrowest
 from kscheduler.framework.pods.affinity_terms import PodMatch
 from kscheduler.framework.pods.pod_info import PodInfo
 
@@ -139,7 +140,7 @@ class PodGroups:
         found = self._namespaces.get(namespace)
         if found is None:
             return
-        narrowing = narrowest(match)
+        narrowing = narrowest(match.selectors)
         groups = found.groups.values() if narrowing is None else found.having(narrowing)
         for group in groups:
             # One set may have thousands of selectors; nothing is kept of a question before its end.
@@ -214,9 +215,3 @@ def _flattened(labels: Mapping[str, str]) -> _Key:
         _flat.clear()  # all at once: pods with unique labels pass here only once, so eviction must be cheap
     _flat[id(labels)] = labels, flat
     return flat
-
-
-def narrowest(match: PodMatch) -> Requirement | None:
-    """The In requirement with the fewest values among the set's selectors, or `None` if there is none."""
-    listed = (need for selector in match.selectors for need in selector.requirements if need.operator is Operator.IN)
-    return min(listed, key=lambda requirement: len(requirement.values), default=None)

@@ -7,35 +7,32 @@ tested in full. Sets with a namespace selector are filed under no namespace, set
 label.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
+from kscheduler.framework.hint_index import Drawer, drawers_of
 from kscheduler.framework.pods.affinity_terms import PodMatch
-from kscheduler.state.topology.groups import narrowest
 
 T = TypeVar("T")
-
-# Namespace, label key, label value; `None` for any.
-_Drawer = tuple[str | None, str | None, str | None]
 
 
 class MatchIndex(Generic[T]):
     """Values filed under sets of pods. A value is filed under a single set."""
 
     def __init__(self) -> None:
-        self._drawers: dict[_Drawer, dict[T, PodMatch]] = {}
+        self._drawers: dict[Drawer, dict[T, PodMatch]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._drawers)
 
     def add(self, match: PodMatch, value: T) -> None:
         """File a value under a set."""
-        for drawer in _drawers_of(match):
+        for drawer in drawers_of(match):
             self._drawers.setdefault(drawer, {})[value] = match
 
     def remove(self, match: PodMatch, value: T) -> None:
         """Remove a value. Raises `KeyError` if it was not filed."""
-        for drawer in _drawers_of(match):
+        for drawer in drawers_of(match):
             values = self._drawers[drawer]
             del values[value]
             if not values:
@@ -60,14 +57,3 @@ class MatchIndex(Generic[T]):
             for key, value in labels.items():
                 if (drawer := drawers.get((place, key, value))) is not None:
                     yield drawer
-
-
-def _drawers_of(match: PodMatch) -> Iterator[_Drawer]:
-    places: Iterable[str | None] = match.namespaces if match.namespace_selector is None else (None,)
-    narrowing = narrowest(match)
-    for place in places:
-        if narrowing is None:
-            yield place, None, None
-        else:
-            for value in narrowing.values:
-                yield place, narrowing.key, value

@@ -3,8 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
+from kscheduler.api.core import Pod
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.framework.events import (
+    ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     ActionType,
@@ -13,6 +15,7 @@ from kscheduler.framework.events import (
     QueueingHint,
     Resource,
 )
+from kscheduler.framework.hint_index import HintIndex, IndexedEvent
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status, unresolvable
@@ -20,6 +23,7 @@ from kscheduler.scheduling.runtime.queue_calls import HintCalls, unobserved
 from kscheduler.state.group_apis import KUBERNETES
 from kscheduler.state.pod_groups import PodGroupTable
 from kscheduler.state.queue.hints import HintTable, QueueingStrategy
+from kscheduler.state.queue.parked import FEW
 from kscheduler.state.queue.pod_updates import pod_update_events
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 from kscheduler.state.queue.scheduling_queue import BACKOFF, GATED, UNSCHEDULABLE, SchedulingQueue
@@ -451,3 +455,24 @@ def test_a_scale_down_counts_once_the_kubelet_has_done_it() -> None:
     done = make_pod("p", node="n", status=running("1"), **small)
     assert [event.label for event in pod_update_events(queried, pending)] == ["UnschedulablePodUpdate"]
     assert [event.label for event in pod_update_events(pending, done)] == ["UnschedulablePodUpdatePodScaleDown"]
+
+
+def test_a_parked_pod_that_changes_is_found_by_what_it_waits_for_now() -> None:
+    """More pods are parked than are asked one by one, and each waits for a pod of its own `app`."""
+    of_app = HintIndex(lambda pod: [pod.labels["app"]], lambda _, new: [new.metadata.labels["app"]] if new else None)
+
+    def hint(pod: PodInfo, _old: object, new: object) -> QueueingHint:
+        is_equal = isinstance(new, Pod) and new.metadata.labels["app"] == pod.labels["app"]
+        return QueueingHint.QUEUE if is_equal else QueueingHint.SKIP
+
+    table = HintTable({"kscheduler": {"Near": [IndexedEvent(ASSIGNED_POD_ADD, hint, of_app)]}})
+    queue = SchedulingQueue(replace(policy([]), hints=table))
+    old = pod_info("changes", labels={"app": "web"})
+    for pod in (old, *(pod_info(f"p-{number}", labels={"app": "web"}) for number in range(2 * FEW))):
+        queue.add(pod, NOW)
+        rejected(queue, "Near")
+    queue.move_all(ASSIGNED_POD_ADD, None, make_pod("other", labels={"app": "cache"}, node="n"), NOW)
+    queue.update(old.pod, pod_info("changes", labels={"app": "db"}), NOW)
+    assert queue.statistics().unschedulable == 1 + 2 * FEW
+    queue.move_all(ASSIGNED_POD_ADD, None, make_pod("other", labels={"app": "db"}, node="n"), NOW)
+    assert [queue.find(f"default/{name}")[0] for name in ("changes", "p-0")] == [BACKOFF, UNSCHEDULABLE]  # type: ignore[index]  # found
