@@ -1,4 +1,4 @@
-"""The cluster that a question is about: objects that kubectl has printed, or those of a live cluster, and who schedules.
+"""The cluster that a question is about: objects of files or of a live cluster, and who schedules.
 
 Command line and library read clusters alike: what cannot be read is left out and noted.
 """
