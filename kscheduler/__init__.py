@@ -8,6 +8,12 @@ What a policy of your own needs most is imported from here:
     def score(pod, node):
         return 100 if node.labels.get("tier") == "cheap" else 0
 
+The scheduler as a library, for scripts and notebooks (docs/library.md):
+
+    from kscheduler import Cluster, make_node, make_pod
+
+    print(Cluster.of([make_node("a")]).schedule([make_pod("web")]))
+
 A name is imported when it is first asked for (PEP 562). The command line imports this package before anything else, and
 must not load numpy and the plugin framework for `kscheduler --version`.
 """
@@ -26,11 +32,15 @@ if TYPE_CHECKING:
     from kscheduler.framework.pods.pod_info import PodInfo
     from kscheduler.framework.registry import Registry
     from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable, unschedulable
+    from kscheduler.library import Cluster, ClusterError
+    from kscheduler.testing import make_node, make_pod
 
 __all__ = [
     "SKIP",
     "SKIPPED",
     "SUCCESS",
+    "Cluster",
+    "ClusterError",
     "Code",
     "CycleState",
     "Handle",
@@ -46,6 +56,8 @@ __all__ = [
     "Status",
     "__version__",
     "error",
+    "make_node",
+    "make_pod",
     "plugin",
     "unresolvable",
     "unschedulable",
@@ -53,15 +65,17 @@ __all__ = [
 
 # The same names by the module that has them.
 _HOMES = {
-    "cycle_state": ("CycleState",),
-    "handle": ("Handle",),
-    "nodes.node_info": ("NodeInfo",),
-    "nodes.node_table": ("NodeTable",),
-    "per_node": ("plugin",),
-    "plugin": ("SKIPPED", "PermitResult", "Plugin", "PreFilterResult", "RefreshError", "Source"),
-    "pods.pod_info": ("PodInfo",),
-    "registry": ("Registry",),
-    "status": ("SKIP", "SUCCESS", "Code", "Status", "error", "unresolvable", "unschedulable"),
+    "framework.cycle_state": ("CycleState",),
+    "framework.handle": ("Handle",),
+    "framework.nodes.node_info": ("NodeInfo",),
+    "framework.nodes.node_table": ("NodeTable",),
+    "framework.per_node": ("plugin",),
+    "framework.plugin": ("SKIPPED", "PermitResult", "Plugin", "PreFilterResult", "RefreshError", "Source"),
+    "framework.pods.pod_info": ("PodInfo",),
+    "framework.registry": ("Registry",),
+    "framework.status": ("SKIP", "SUCCESS", "Code", "Status", "error", "unresolvable", "unschedulable"),
+    "library": ("Cluster", "ClusterError"),
+    "testing": ("make_node", "make_pod"),
 }
 
 # Hidden from type checkers, which would else believe that every name can be imported from here.
@@ -72,7 +86,7 @@ if not TYPE_CHECKING:
 
         for home, names in _HOMES.items():
             if name in names:
-                value = getattr(import_module(f"kscheduler.framework.{home}"), name)
+                value = getattr(import_module(f"kscheduler.{home}"), name)
                 globals()[name] = value  # the next one who asks finds it without this function
                 return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

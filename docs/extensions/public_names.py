@@ -21,7 +21,17 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import make_refnode
 
-from tests.framework.public_surface import PAGE, SHORT, Definition, Member, definition, members_of, rows, source_of
+from tests.framework.public_surface import (
+    PAGE,
+    SHORT,
+    Definition,
+    Member,
+    definition,
+    listed_members,
+    members_of,
+    rows,
+    source_of,
+)
 
 NAMES: Final = dict(rows("Names"))
 MEMBERS: Final = dict(rows("Members"))
@@ -68,7 +78,7 @@ def entries(module: str) -> Iterator[str]:
             first = " ".join(restructured(text.partition("\n\n")[0]))
             yield f"- :py:obj:`{name} <{PLACES[name]}.{name}>`: {first}"
         elif isinstance(node, ast.ClassDef):
-            yield from _of_class(name, home, node)
+            yield from _of_class(module, name, home, node)
         elif isinstance(node, Function):
             yield from _entry(f"function:: {name}{signature(node)}", text)
         else:
@@ -91,15 +101,16 @@ def _entry(head: str, text: str, options: Iterable[str] = ()) -> Iterator[str]:
     yield from (*(f"   {line}" for line in restructured(text)), "")
 
 
-def _of_class(name: str, home: str, node: ast.ClassDef) -> Iterator[str]:
+def _of_class(module: str, name: str, home: str, node: ast.ClassDef) -> Iterator[str]:
     members = {member.name: member for member in members_of(home, node)}
     bases = [text for text in map(ast.unparse, node.bases) if text != "Protocol"]
     is_raised = any(text.endswith(("Error", "Exception")) for text in bases)
     above = [f"Bases: `{'`, `'.join(bases)}`."] if bases else []
     text = "\n\n".join([*above, _text_of(home, node)])
-    head = f"{name}{'' if name in GIVEN else _constructor(node, members)}"
+    is_given = not GIVEN.isdisjoint((name, f"{module}.{name}"))
+    head = f"{name}{'' if is_given else _constructor(node, members)}"
     yield from _entry(f"{'exception' if is_raised else 'class'}:: {head}", text)
-    for shown in MEMBERS.get(name, list(members)):
+    for shown in listed_members(MEMBERS, module, name) or members:
         if shown != "__init__":
             yield from (f"   {line}" for line in _of_member(members[shown]))
 
@@ -174,7 +185,9 @@ def restructured(text: str) -> Iterator[str]:
 def _code(text: str) -> str:
     """A name of this reference as a link, everything else as it is."""
     first, _, rest = text.partition(".")
-    if not re.fullmatch(r"[\w.]+", text) or first not in PLACES or (rest and rest not in MEMBERS.get(first, [rest])):
+    if not re.fullmatch(r"[\w.]+", text) or first not in PLACES:
+        return f"``{text}``"
+    if rest and rest not in (listed_members(MEMBERS, PLACES[first], first) or [rest]):
         return f"``{text}``"
     return f":py:obj:`{text} <{PLACES[first]}.{text}>`"
 

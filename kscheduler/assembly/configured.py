@@ -140,11 +140,11 @@ class ConfigurationReader:
         if mistakes:
             raise ConfigError([Problem("", text) for text in mistakes])
         loaded = default_configuration(scheduler_name, self._gates)
-        return _configured(_enabling(loaded, loading.from_command_line), loading)
+        return _configured(enabling(loaded, loading.from_command_line), loading)
 
     def _of_file(self, loaded: LoadedConfig, loading: PluginLoading) -> Configured:
         names = loading.from_command_line if self._enables_plugins else ()
-        return _configured(_enabling(loaded, names), loading)
+        return _configured(enabling(loaded, names), loading)
 
     def _loading(self) -> PluginLoading:
         return PluginLoading(self._base, self._files, self._plugins, self._directories)
@@ -171,16 +171,16 @@ def _configured(loaded: LoadedConfig, loading: PluginLoading) -> Configured:
     return Configured(loaded, loading.registry, tuple(loading.origins))
 
 
-def _enabling(loaded: LoadedConfig, names: Sequence[str]) -> LoadedConfig:
+def enabling(loaded: LoadedConfig, names: Sequence[str]) -> LoadedConfig:
     """A configuration with these plugins behind the others of each profile, at each point that they implement."""
     if not names:
         return loaded
     configuration = loaded.configuration
-    profiles = tuple(_profile_enabling(profile, names) for profile in configuration.profiles)
+    profiles = tuple(_profileenabling(profile, names) for profile in configuration.profiles)
     return replace(loaded, configuration=msgspec.structs.replace(configuration, profiles=profiles))
 
 
-def _profile_enabling(profile: KubeSchedulerProfile, names: Sequence[str]) -> KubeSchedulerProfile:
+def _profileenabling(profile: KubeSchedulerProfile, names: Sequence[str]) -> KubeSchedulerProfile:
     before = profile.plugins.multi_point
     new = (PluginEntry(name) for name in names if name not in {entry.name for entry in before.enabled})
     multi_point = msgspec.structs.replace(before, enabled=(*before.enabled, *new))

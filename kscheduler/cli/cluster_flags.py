@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict
 
-from kscheduler.api.releases import BEHAVIOURS, VERSION, followed, listed, minor_of, to_try
+from kscheduler.api.releases import BEHAVIOURS, VERSION, listed
 from kscheduler.cli.named_config import (
     add_feature_gates,
     add_plugin_flags,
@@ -183,41 +183,15 @@ async def by_the_servers_version(client: "APIClient", args: argparse.Namespace, 
     """As the service on this API server would be: by its version as far as the configuration takes it, unless one was
     given.
     """
-    from kscheduler.client.rest import UNKNOWN_VERSION, server_version_of
-
-    reported = await server_version_of(client)
-    wanted, why_not = followed(reported), ""
-    if wanted is not None and not args.emulated_version:
-        served, why_not = _by_version(args, served, wanted)
-    its_own = ".".join(map(str, minor_of(reported) or ()))
-    if served.config.gates.version == its_own:
-        return replace(served, why_version=f": the API server is {reported}")
-    if reported == UNKNOWN_VERSION:
-        why = ": the API server does not tell its version"
-    elif why_not:
-        why = f": the API server is {reported}, whose rules the configuration does not fit: {why_not}"
-    elif args.emulated_version:
-        why = f", which --emulated-version names: the API server is {reported}"
-    else:
-        why = f": the API server is {reported}, and followed are {listed(BEHAVIOURS)}"
-    return replace(served, why_version=why, is_other_version=True)
-
-
-def _by_version(args: argparse.Namespace, served: "Serving", wanted: str) -> "tuple[Serving, str]":
-    """As `FollowedVersion` of the service: by the wanted version, or by the nearest before it that takes the
-    configuration; and why not by the wanted one.
-    """
-    if wanted == served.config.gates.version:
-        return served, ""
+    from kscheduler.scenario import servers_version
     from kscheduler.scenario.serving import serving
 
-    why_not = ""
-    for version in to_try(wanted, served.config.gates.version):
-        try:
-            return serving(_configured(args, version), args.scheduler_name or ""), why_not
-        except ConfigError as refusal:
-            why_not = why_not or "; ".join(str(refusal).splitlines())
-    return served, why_not
+    def read(version: str) -> "Serving":
+        return serving(_configured(args, version), args.scheduler_name or "")
+
+    return await servers_version.by_the_servers_version(
+        client, served, read, args.emulated_version or "", "--emulated-version"
+    )
 
 
 def serving_of(args: argparse.Namespace) -> "Serving":

@@ -5,6 +5,7 @@ decide, decide_group                 the answer; `extenders` asks HTTP extenders
 group_facts, membership              what is known of a pod group, and which pods wait with it
 -- reading --
 files, documents, object_files       from names of files to objects, each with its place for messages
+cluster_input                        the whole cluster of a question, and who schedules
 known_kinds, manifests               what is read of them, sorted for a scheduler
 fields, workload_fields, unreadable  fields that are misspelt, and amounts that cannot be read
 new_objects, new_pods                what does not exist yet: pods, and what makes pods
@@ -13,4 +14,5 @@ owners, workload_pods                whose replica a pod is, and what controller
 device_claims, device_counts         claims that are made from templates; devices by class
 -- what plugins see --
 listed_kinds, serving                listers over objects, and the profiles that are served
+servers_version                      whose rules hold for a live cluster
 """

@@ -58,8 +58,11 @@ def planned(
     classes: Mapping[str, Tree] = NO_CLASSES,
     running: HeldCluster | None = None,
     seconds: float = inf,
+    more_pods: Sequence[Pod] = (),
 ) -> tuple[SimulationPlan, list[str]]:
     """The plan, and notes for the reader. Raises `ScenarioError`.
+
+    `more_pods`: new pods that are no manifests; they come after those of manifests.
 
     `classes`: the PriorityClasses that are known, by name. `running`: a service's own cache, which holds these objects.
     `seconds`: how long it may be played.
@@ -78,7 +81,7 @@ def planned(
         return _plan_of_nodes(requested_changes, changed, served, where).nodes()
 
     made = _new_pods(requested_changes, objects, added, seconds, group_apis(served.config), nodes)
-    pods = _named_apart(made, objects)
+    pods = _named_apart([*made, *more_pods], objects)
     served = served.following(pod.spec.scheduler_name for pod in pods)
     cluster = merged(objects, added)
     if requested_changes.capacity and not pods:

@@ -6,10 +6,12 @@ Pods that new NoExecute taints drive off go at the beginning, or when all others
 import asyncio
 from collections.abc import Sequence
 from itertools import takewhile
+from typing import NamedTuple
 
 import msgspec
 
 from kscheduler.api.core import Pod
+from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.simulate.drains import Budgets, drain
 from kscheduler.simulate.more_that_fit import capacity
 from kscheduler.simulate.simulated_cluster import SimulatedCluster
@@ -23,8 +25,21 @@ def run_simulation(plan: SimulationPlan) -> Simulation:
     return asyncio.run(simulate(plan))
 
 
+class Played(NamedTuple):
+    """What came of it, and what the cluster would be."""
+
+    simulation: Simulation
+    objects: ClusterObjects
+    """In the end, before pods were added to count the capacity."""
+
+
 async def simulate(plan: SimulationPlan) -> Simulation:
     """The same, on a loop that runs already. Raises `ScenarioError`."""
+    return (await played(plan)).simulation
+
+
+async def played(plan: SimulationPlan) -> Played:
+    """The same, with the cluster as it would be. Raises `ScenarioError`."""
     cluster = SimulatedCluster(plan)
     before = cluster.capacity_before()
     for pod in plan.new_pods:
@@ -58,12 +73,13 @@ async def simulate(plan: SimulationPlan) -> Simulation:
             added_nodes=tuple(sorted(plan.added_nodes())),
             left_out=plan.left_out,
         )
+        after = cluster.objects_after()
         if plan.counts_capacity:
             answer = msgspec.structs.replace(answer, capacity=await capacity(cluster, plan.new_pods))
     answer = msgspec.structs.replace(answer, notes=(*answer.notes, *cluster.notes()))
-    if not cluster.is_out_of_time:
-        return answer
-    return msgspec.structs.replace(answer, is_whole=False, notes=(*answer.notes, _cut_short(plan)))
+    if cluster.is_out_of_time:
+        answer = msgspec.structs.replace(answer, is_whole=False, notes=(*answer.notes, _cut_short(plan)))
+    return Played(answer, after)
 
 
 def _split(groups: Sequence[Leaving]) -> tuple[Sequence[Pod], Sequence[Leaving]]:

@@ -35,6 +35,8 @@ from kscheduler.scenario.decide import scenario_ports
 from kscheduler.scenario.device_counts import DevicesByClass
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.scenario import ClusterObjects
+from kscheduler.scheduling.attempt_events import PodBound
+from kscheduler.scheduling.observers import hears
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.supervision.supervisor import CircuitObserver
 from kscheduler.simulate.cluster_capacity import capacity_before, capacity_in, devices_in
@@ -69,6 +71,8 @@ class SimulatedCluster(ShownSoon):
         self._statuses = _Statuses(self)
         self._evicted: list[Evicted] = []
         self._placed: list[Placed] = []
+        self._placed_uids: list[str] = []
+        self._points = _PointsOfBound()
         self._moves_before_the_end = self._moves
         self._plan = plan
         tracker = None if plan.running is None else plan.running.cache.devices.claims
@@ -82,7 +86,11 @@ class SimulatedCluster(ShownSoon):
     def _built(self, config: LoadedConfig, known: Registry) -> Assembly:
         given = scenario_ports(self._plan.objects)
         connected = self.ports(
-            workloads=given.workloads, budgets=given.budgets, statuses=self._statuses, claim_storage=self._claims
+            workloads=given.workloads,
+            budgets=given.budgets,
+            statuses=self._statuses,
+            claim_storage=self._claims,
+            journal=self._points,
         )
         try:
             cache = None if self._plan.running is None else self._plan.running.cache
@@ -234,6 +242,7 @@ class SimulatedCluster(ShownSoon):
         """The Binding takes effect."""
         self.look_at_the_time()
         self._placed.append(Placed(pod.key, node_name, self._origins.get(pod.key, PENDING)))
+        self._placed_uids.append(pod.metadata.uid)
         super().apply_binding(pod, node_name)
 
     def apply_eviction(self, pod: Pod, condition: Condition) -> None:
@@ -337,7 +346,9 @@ class SimulatedCluster(ShownSoon):
 
     def placed(self) -> tuple[Placed, ...]:
         """In the order of the bindings."""
-        return tuple(self._placed)
+        points = self._points.by_uid
+        placed = zip(self._placed, self._placed_uids, strict=True)
+        return tuple(msgspec.structs.replace(each, score=points.get(uid)) for each, uid in placed)
 
     def evicted(self) -> tuple[Evicted, ...]:
         """In the order in which they went."""
@@ -368,6 +379,17 @@ class SimulatedCluster(ShownSoon):
         gate = self._assembly.profiles[queued.pod.pod.spec.scheduler_name].run_pre_enqueue(queued.pod)
         return f"{place}: {gate.message}" if gate.message else place
 
+    def objects_after(self) -> ClusterObjects:
+        """The cluster as it is now. Volumes are as they were: what Reserve has assumed of them is not written."""
+        plan = self._plan
+        return msgspec.structs.replace(
+            plan.objects,
+            nodes=plan.nodes(),
+            pods=tuple(self.pods()),
+            resourceclaims=tuple(self.store(RESOURCE_CLAIMS).list()),
+            resourceslices=tuple(self._listed(RESOURCE_SLICES)),
+        )
+
     def capacity_before(self) -> dict[str, ResourceCapacity]:
         """By resource, of the nodes that the cluster has: those that come are not counted, those that go are."""
         return {**capacity_before(self._assembly.cache, self._plan), **self._devices_before}
@@ -377,6 +399,17 @@ class SimulatedCluster(ShownSoon):
         cache = self._assembly.cache
         names = [cache.nodes.name_of(row) for row in cache.nodes.rows().tolist()]
         return {**capacity_in(cache), **devices_in(cache, self._devices, names)}
+
+
+class _PointsOfBound:
+    """An observer that keeps what the nodes of bound pods scored."""
+
+    def __init__(self) -> None:
+        self.by_uid: dict[str, int | None] = {}
+
+    @hears(PodBound)
+    def note_bound(self, event: PodBound) -> None:
+        self.by_uid[event.record.pod.uid] = event.record.best_score
 
 
 class _Statuses(WrittenNominations):

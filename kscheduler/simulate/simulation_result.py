@@ -34,6 +34,10 @@ class Placed(ReadAnswer, frozen=True):
             description="`pending`: it waits in the cluster; `new`: it was asked about; else the pod that it replaces."
         ),
     ]
+    score: Annotated[
+        int | None,
+        Meta(description="The node's points, of all score plugins; null: no other node fitted, so none was scored."),
+    ] = None
 
 
 class StillPending(ReadAnswer, frozen=True):

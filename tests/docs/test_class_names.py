@@ -4,6 +4,8 @@ from tests.docs.source_index import PACKAGE, SourceIndex
 
 # A type of the API, and a plugin or a port of ours: both are called as their readers know them.
 AS_KUBERNETES_HAS_THEM = frozenset({"NodeAffinity", "Counter"})
+# Both are the cluster that a user imports: a value of the library, and that of a plugin's tests, which changes.
+AS_USERS_IMPORT_THEM = frozenset({"Cluster"})
 BEING_REBUILT = frozenset({"Tally"})
 
 
@@ -14,4 +16,5 @@ def test_no_public_class_name_stands_twice(index: SourceIndex) -> None:
         if not name.startswith("_")
     }
     twice = {name: found for name, found in places.items() if len(found) > 1}
-    assert {name: twice[name] for name in twice.keys() - AS_KUBERNETES_HAS_THEM - BEING_REBUILT} == {}
+    allowed = AS_KUBERNETES_HAS_THEM | AS_USERS_IMPORT_THEM | BEING_REBUILT
+    assert {name: twice[name] for name in twice.keys() - allowed} == {}

@@ -56,10 +56,15 @@ def _lines(module: str, name: str, members: dict[str, list[str]]) -> Iterator[st
     yield f"{module}.{name}{_shape(found)}"
     if isinstance(found, ast.ClassDef):
         of_class = {member.name: _shape(member.node) for member in members_of(home, found)}
-        for member in members.get(name, list(of_class)):
+        for member in listed_members(members, module, name) or of_class:
             if member not in of_class:
                 raise LookupError(f"docs/plugin-api.md: {name} has no member {member}")
             yield f"{module}.{name}.{member}{of_class[member]}"
+
+
+def listed_members(members: dict[str, list[str]], module: str, name: str) -> list[str]:
+    """The members that the page has for a class; none: all. Of two classes of one name a row names the module."""
+    return members.get(f"{module}.{name}") or members.get(name) or []
 
 
 def definition(module: str, name: str) -> tuple[str, Definition]:

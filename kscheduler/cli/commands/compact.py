@@ -15,7 +15,7 @@ from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.cli.cluster_flags import EXIT_CODES, add_cluster_flags, add_objects_file
-from kscheduler.cli.cluster_input import ClusterInput, cluster_input
+from kscheduler.cli.cluster_input import cluster_input
 from kscheduler.cli.parser import AppendText
 from kscheduler.cli.refusal import refusing
 from kscheduler.compact.as_text import compaction_text
@@ -25,6 +25,7 @@ from kscheduler.compact.fragments import fragments
 from kscheduler.compact.moving_pods import MovingPods, stays_with_its_node
 from kscheduler.compact.repacking import FreeRoom, Repacking
 from kscheduler.config.types import OWN_SCHEDULER_NAME
+from kscheduler.scenario.cluster_input import ClusterInput
 from kscheduler.scenario.decide import cluster_cache
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.unreadable import notes_of, readable

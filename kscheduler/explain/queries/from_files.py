@@ -87,14 +87,12 @@ def queries_from(
     owners = _gate_owners(documents)
     found = sorted_out(documents, apis=group_apis(served.config))
     found.notes[:0] = notes
-    for query in _in_cluster(found, names_of(given), selection, served):
+    found.note_others()
+    found.note_no_nodes(names_of(given))
+    found.note_no_devices(names_of(given))
+    for query in queries_in_cluster(found, names_of(given), selection, served):
         if isinstance(query, ExplainQuery):
-            pod, templates = query.scenario.pod, query.scenario.objects.resourceclaimtemplates
-            # Of a name that is not there nothing is known: few ask for this kind.
-            named = {
-                each.metadata.name: each for each in templates if each.metadata.namespace == pod.metadata.namespace
-            }
-            yield with_gate_owners(with_claim_templates(query, named), owners.get(pod.key, ()))
+            yield with_gate_owners(query, owners.get(query.scenario.pod.key, ()))
         else:
             yield query
 
@@ -109,12 +107,25 @@ def _gate_owners(documents: Iterable[Document]) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def queries_in_cluster(
+    found: Manifests, path: str, selection: PodSelection, served: Serving
+) -> Iterator[ExplainQuery | GroupExplainQuery]:
+    """Yields the questions about the objects of a cluster. `path`: where they are from. Raises `ScenarioError`."""
+    for query in _in_cluster(found, path, selection, served):
+        if isinstance(query, ExplainQuery):
+            pod, templates = query.scenario.pod, query.scenario.objects.resourceclaimtemplates
+            # Of a name that is not there nothing is known: few ask for this kind.
+            named = {
+                each.metadata.name: each for each in templates if each.metadata.namespace == pod.metadata.namespace
+            }
+            yield with_claim_templates(query, named)
+        else:
+            yield query
+
+
 def _in_cluster(
     found: Manifests, path: str, selection: PodSelection, served: Serving
 ) -> Iterator[ExplainQuery | GroupExplainQuery]:
-    found.note_others()
-    found.note_no_nodes(path)
-    found.note_no_devices(path)
     objects, left_out = readable(found.cluster())
     notes = (*found.notes, *notes_of(left_out, path))
     if selection.workload is not None:

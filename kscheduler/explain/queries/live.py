@@ -30,6 +30,7 @@ from kscheduler.explain.queries.new_pods import new_pods_of, queries_about_new
 from kscheduler.explain.situation import pod_state_of
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.informers.progress import PAGE_SIZE
+from kscheduler.scenario.cluster_input import ClusterInput
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.membership import queried_group_of, waiting_group_of
 from kscheduler.scenario.new_objects import admitted_pod
@@ -37,7 +38,7 @@ from kscheduler.scenario.new_pods import NewPod
 from kscheduler.scenario.object_files import Document
 from kscheduler.scenario.owners import gate_owners
 from kscheduler.scenario.scenario import ClusterObjects
-from kscheduler.scenario.serving import Serving
+from kscheduler.scenario.serving import LIVE, Serving
 from kscheduler.scenario.unreadable import unreadable_quantity
 
 # A person waits for the answer: give up after three tries.
@@ -193,6 +194,28 @@ def _named(found: _Found, name: str, request: str) -> _Found:
 
 
 # --- reading the cluster ----------------------------------------------------------------------------------------------
+
+
+async def read_input(
+    client: APIClient,
+    served: Serving,
+    with_groups: bool = False,
+    with_templates: bool = False,
+    with_priority_classes: bool = False,
+) -> ClusterInput:
+    """The whole cluster, as `input_from_files` has that of files. Raises `ClientError`.
+
+    `with_templates`: of claims to devices, also if no pod of the cluster has such a claim.
+    """
+    notes: list[str] = []
+    objects = await read_cluster(client, notes)
+    groups = await read_groups(client, served, notes) if with_groups else []
+    if with_templates or (with_groups and any(pod.names_claim_templates for pod in objects.pods)):
+        objects = await read_claim_templates(client, objects, notes)
+    classes = await read_priority_classes(client, notes) if with_priority_classes else {}
+    found = ClusterInput(objects, served, LIVE, notes, groups, classes)
+    found.follow_pods()
+    return found
 
 
 async def read_cluster(client: APIClient, notes: list[str]) -> ClusterObjects:

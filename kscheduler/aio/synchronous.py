@@ -1,0 +1,42 @@
+"""A coroutine run to its end by code that cannot await: also in a thread whose event loop runs already.
+
+A notebook has such a loop in its main thread, and so have coroutine tests; asyncio starts no second loop in a thread.
+There the coroutine gets a thread of its own, with a loop of its own, and the caller waits. An interrupt of the waiting
+caller (Ctrl+C, a notebook's stop button) cancels the coroutine.
+
+Limit: on another thread than the main one no signal can end a plugin's call that exceeds its time.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def run_synchronously(work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, or what it raises."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:  # no loop runs here
+        return asyncio.run(work)
+    began: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
+    with ThreadPoolExecutor(1, "kscheduler-synchronous") as thread:
+        done = thread.submit(asyncio.run, _telling_when_begun(work, began))
+        try:
+            return done.result()
+        except BaseException:
+            if not done.done():  # the caller was interrupted, and the thread is waited for
+                loop, task = began.result()
+                loop.call_soon_threadsafe(task.cancel)
+            raise
+
+
+async def _telling_when_begun(
+    work: Coroutine[Any, Any, T], began: "Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]]"
+) -> T:
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101  a coroutine that `asyncio.run` runs is one
+    began.set_result((asyncio.get_running_loop(), task))
+    return await work

@@ -1,0 +1,30 @@
+"""The one error of the library: what was given cannot be used, or the API server has not answered."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kscheduler.api.codec import UndecodableError
+from kscheduler.client.errors import ClientError, ConfigurationError
+from kscheduler.config.errors import ConfigError
+from kscheduler.framework.registry import DuplicatePluginError
+from kscheduler.scenario.errors import ScenarioError
+
+
+class ClusterError(ValueError):
+    """What was given cannot be used: a file, a field, an object, a configuration; or a cluster could not be read.
+
+    The text has a line for each mistake, which begins with its place: `pods[3]`, `dump.yaml: document 2`,
+    `configuration: profiles[0].plugins`.
+    """
+
+
+_BELOW = (ScenarioError, ConfigError, UndecodableError, DuplicatePluginError, ClientError, ConfigurationError)
+
+
+@contextmanager
+def raising_cluster_error() -> Iterator[None]:
+    """Raises `ClusterError` in place of the errors of the layers below; the cause stays attached."""
+    try:
+        yield
+    except _BELOW as problem:
+        raise ClusterError(str(problem).replace("--plugin: ", "plugins: ")) from problem

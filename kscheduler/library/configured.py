@@ -1,0 +1,101 @@
+"""Who schedules: a configuration as a path, a text, a dict or nothing, and plugins as files, modules or functions."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from os import PathLike, fspath
+from typing import Any, Final
+
+from kscheduler.api.releases import BEHAVIOURS, VERSION, listed
+from kscheduler.assembly.configured import ConfigurationReader, Configured, enabling
+from kscheduler.assembly.declared_plugins import factory_of
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.config.types import OWN_SCHEDULER_NAME
+from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.registry import PluginFactory
+from kscheduler.library.cluster_error import ClusterError
+from kscheduler.plugins import in_tree
+from kscheduler.scenario.serving import Serving, serving
+
+# A path, the text of a KubeSchedulerConfiguration, the same as a dict; `None`: the default plugins.
+Configuration = str | PathLike[str] | Mapping[str, Any] | None
+# A file or module with plugins, a function under `@plugin`, a class with a `name`, or the name of a policy.
+GivenPlugin = str | PathLike[str] | type[Plugin] | PluginFactory
+
+_WHERE: Final = "configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedulers:
+    """What a caller has said of who schedules."""
+
+    configuration: Configuration = None
+    plugins: Sequence[GivenPlugin] = ()
+    version: str = ""
+    """Of kube-scheduler, by whose rules is decided; empty: the first that takes the configuration."""
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+
+    def serving(self) -> Serving:
+        """The profiles. Raises `ConfigError`, `ClusterError`."""
+        if self.version and self.version not in BEHAVIOURS:
+            raise ClusterError(f"version: {self.version!r} is none of those that are followed: {listed(BEHAVIOURS)}")
+        if self.version:
+            return self.read_as(self.version)
+        with suppress(ConfigError):
+            return self.read_as(VERSION)
+        for version in BEHAVIOURS:
+            with suppress(ConfigError):
+                return self.read_as(version)
+        return self.read_as(VERSION)  # none takes it: this one says why
+
+    def read_as(self, version: str) -> Serving:
+        """The profiles as a version of kube-scheduler has them. Raises `ConfigError`, `ClusterError`."""
+        registry = in_tree.registry()
+        paths, names = list[str](), list[str]()
+        for given in self.plugins:
+            if isinstance(given, str) and given in registry:
+                names.append(given)
+            elif isinstance(given, str | PathLike):
+                paths.append(fspath(given))
+            else:
+                names.append(_registered(given, registry))
+        chosen = ",".join(f"{name}={str(value).lower()}" for name, value in self.feature_gates.items())
+        gates = parse_feature_gates(chosen, "feature_gates", version)
+        reader = ConfigurationReader(gates, paths, base=registry, enables_plugins=True)
+        configured = self._read(reader)
+        return serving(replace(configured, config=enabling(configured.config, names)))
+
+    def _read(self, reader: ConfigurationReader) -> Configured:
+        given: Any = self.configuration
+        match given:
+            case None:
+                return reader.default(OWN_SCHEDULER_NAME)
+            case str(text) if is_text(text):
+                return reader.read_bytes(text.encode(), _WHERE)
+            case str() | PathLike() as path:
+                return reader.read_file(fspath(path))
+            case Mapping() as tree:
+                try:
+                    return reader.read_bytes(json.dumps(dict(tree)).encode(), _WHERE)
+                except TypeError as problem:
+                    raise ClusterError(f"{_WHERE}: {problem}") from None
+            case _:
+                raise ClusterError(f"{_WHERE}: a path, a text or a dict was expected, not {type(given).__name__}")
+
+
+def is_text(given: str) -> bool:
+    """Whether a string is YAML or JSON, and no name of a file."""
+    return "\n" in given or given.lstrip().startswith(("{", "[")) or ": " in given
+
+
+def _registered(given: Any, registry: Any) -> str:
+    factory = factory_of(given)
+    name = getattr(factory, "name", None)
+    if factory is None or not isinstance(name, str):
+        raise ClusterError(
+            f"plugins: {given!r:.80} is no plugin: give a function under @plugin, a class with a `name`, or a file"
+        )
+    registry.register(name, factory)
+    return name

@@ -1,0 +1,127 @@
+"""Objects as callers have them, each with its place for messages: `pods[3]`, `dump.yaml: document 2`.
+
+Taken are dicts as `kubectl get -o json` prints them, also lists of them and List objects; texts in YAML or JSON; names
+of files; objects of the `kubernetes` client; and the structs that `make_node` and `make_pod` return. A dict from a list
+of pods may lack `kind`, as those in the answers of an API server do.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from os import PathLike, fspath
+from typing import Any, Final
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.library.cluster_error import ClusterError
+from kscheduler.library.configured import is_text
+from kscheduler.scenario.documents import yaml_documents
+from kscheduler.scenario.errors import ScenarioError
+from kscheduler.scenario.object_files import Document, flattened, nothing_in, read_objects
+
+Tree = dict[str, Any]
+# What stands for one object, or for several.
+Given = Node | Pod | Mapping[str, Any] | str | PathLike[str] | Iterable[Any]
+
+# By parameter, of objects without a kind.
+_KINDS: Final = {"nodes": "Node", "pods": "Pod", "pod": "Pod"}
+_SNAKE_CASE: Final = ("api_version", "creation_timestamp", "node_name", "owner_references", "scheduler_name")
+
+
+@dataclass(slots=True)
+class GivenObjects:
+    """Manifests that are to be read, and objects that have been read already."""
+
+    documents: list[Document] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What was passed over in files."""
+
+    def add(self, given: Any, where: str, kind: str = "") -> None:
+        """Sort in what a caller gave for the parameter `where`. `kind`: of objects without one.
+
+        Raises `ClusterError` and `ScenarioError` for what is no object.
+        """
+        match given:
+            case Node():
+                self.nodes.append(given)
+            case Pod():
+                self.pods.append(given)
+            case str(text) if is_text(text):
+                for tree in _of_text(text, where):
+                    self._add_tree(tree, where, kind)
+            case str() | PathLike():
+                self._add_file(fspath(given))
+            case Mapping():
+                self._add_tree(dict(given), where, kind)
+            case _ if hasattr(given, "attribute_map"):
+                tree = _of_client(given)
+                self._add_tree(tree, where, kind or type(given).__name__.removeprefix("V1"))
+            case Iterable() if not isinstance(given, bytes):
+                for index, each in enumerate(given):
+                    self.add(each, f"{where}[{index}]", kind)
+            case _:
+                expected = "a manifest (a dict, a text in YAML, the name of a file) or what make_pod returns"
+                raise ClusterError(f"{where}: {expected} was expected, not {type(given).__name__}")
+
+    def _add_tree(self, tree: Any, where: str, kind: str) -> None:
+        if isinstance(tree, dict):
+            _refuse_snake_case(tree, where)
+            if kind and "kind" not in tree:
+                of_items = f"{kind}List" if isinstance(tree.get("items"), list) else kind
+                tree = {"apiVersion": "v1", "kind": of_items, **tree}
+        self.documents.extend(flattened(_copied(tree), where))
+
+    def _add_file(self, path: str) -> None:
+        found = read_objects([path], self.notes)
+        if not found:
+            raise nothing_in([path])
+        self.documents.extend(found)
+
+
+def given_objects(**parameters: Any) -> GivenObjects:
+    """What a caller gave, by the name of the parameter. Raises `ClusterError`, `ScenarioError`.
+
+    In `nodes` and `pods` objects without a kind are nodes and pods.
+    """
+    found = GivenObjects()
+    for name, given in parameters.items():
+        found.add(given, name, _KINDS.get(name, ""))
+    return found
+
+
+def _of_text(text: str, where: str) -> Iterator[Any]:
+    """The documents of a text; JSON is YAML, too."""
+    yield from yaml_documents(text.encode(), where)
+
+
+def _copied(tree: Any) -> Any:
+    """The tree: what reads it fills in defaults, and the caller's dicts stay as they are."""
+    if isinstance(tree, Mapping):
+        return {key: _copied(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_copied(each) for each in tree]
+    return tree.isoformat() if isinstance(tree, date) else tree
+
+
+def _of_client(given: Any) -> Any:
+    """An object of the `kubernetes` client as its JSON: the names of fields are in its `attribute_map`."""
+    if hasattr(given, "attribute_map"):
+        values = ((name, getattr(given, attribute, None)) for attribute, name in given.attribute_map.items())
+        return {name: _of_client(value) for name, value in values if value is not None}
+    if isinstance(given, Mapping):
+        return {key: _of_client(value) for key, value in given.items()}
+    if isinstance(given, list | tuple):
+        return [_of_client(each) for each in given]
+    return given
+
+
+def _refuse_snake_case(tree: Tree, where: str) -> None:
+    """Raises `ScenarioError` for what `to_dict()` of a client's object returns: its names are not those of the API."""
+    parts = [tree, *(part for part in (tree.get("metadata"), tree.get("spec")) if isinstance(part, Mapping))]
+    found = next((name for part in parts for name in _SNAKE_CASE if name in part), "")
+    if found:
+        raise ScenarioError(
+            f"{where}: {found}: is not a field of the API, which writes it in camelCase: give the client's object "
+            "itself in place of its `to_dict()`"
+        )

@@ -1,0 +1,87 @@
+"""Parts of what the questions return: rows, text and HTML over the typed answers of simulate and explain."""
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Any
+
+import msgspec
+
+from kscheduler.explain.answer import PodExplanation
+from kscheduler.explain.explanation import Explanation
+from kscheduler.explain.group_answer import PodGroupExplanation
+from kscheduler.simulate.simulation_result import Simulation
+from kscheduler.text import nodes, printable, wrapped
+
+WIDTH = 100
+
+
+class PodResult(msgspec.Struct, frozen=True):
+    """What has become of a pod that looked for a node."""
+
+    pod: str
+    """namespace/name."""
+    node: str | None
+    """`None`: it is pending."""
+    score: int | None
+    """The node's points, of all score plugins; `None`: it is pending, or no other node fitted and none was scored."""
+    origin: str
+    """`pending`: it waited in the cluster; `new`: it was asked about; else the pod that it replaces."""
+    reason: str
+    """Why it is pending, as its condition would say; empty: it is placed."""
+    nominated_node: str | None = None
+    """The node where pods are evicted for it, while it is pending."""
+
+
+class ExplainResult:
+    """Where a pod goes and why, or the pod group that it waits with: printed as `kscheduler explain` prints it."""
+
+    def __init__(self, explanation: Explanation, rules: str) -> None:
+        self._explanation = explanation
+        self.notes = tuple(explanation.notes)
+        """What could not be read or had to be presumed."""
+        self.rules = rules
+        """By the rules of which kube-scheduler was decided."""
+
+    @property
+    def answer(self) -> PodExplanation | PodGroupExplanation:
+        """The typed answer: what `kscheduler explain -o json` prints."""
+        return self._explanation.answer
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as `kscheduler explain -o json` has it: keys in camelCase, and only what JSON has."""
+        tree: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self.answer))
+        return tree
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        text = "\n".join(line.rstrip() for line in self._explanation.as_text().splitlines())
+        return "\n".join([text, *notes_as_text(self.notes), "", *wrapped(printable(self.rules), WIDTH)])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def notes_as_text(notes: Sequence[str]) -> Iterator[str]:
+    """Lines, with an empty one before them."""
+    if notes:
+        yield ""
+        for note in notes:
+            yield from wrapped(f"note: {printable(note)}", WIDTH)
+
+
+def notes_in_html(notes: Sequence[str]) -> str:
+    """A paragraph each."""
+    return "".join(f"<p>note: {escape(printable(note))}</p>" for note in notes)
+
+
+def summary_of(answer: Simulation) -> str:
+    """`9 pods placed on 2 nodes, 1 pending`."""
+    on = f" on {nodes(len({each.node for each in answer.placed}))}" if answer.placed else ""
+    gone = f", {len(answer.evicted)} evicted" if answer.evicted else ""
+    return f"{_pods(len(answer.placed))} placed{on}, {len(answer.waiting)} pending{gone}"
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"

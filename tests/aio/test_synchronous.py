@@ -1,0 +1,58 @@
+"""`run_synchronously`: a coroutine runs to its end, whether a loop runs in the thread or not."""
+
+import asyncio
+import os
+import signal
+import threading
+
+import pytest
+
+from kscheduler.aio.synchronous import run_synchronously
+
+
+async def name_of_thread() -> str:
+    await asyncio.sleep(0)
+    return threading.current_thread().name
+
+
+async def failing() -> None:
+    await asyncio.sleep(0)
+    raise LookupError("no such thing")
+
+
+def test_without_a_loop_it_runs_in_the_callers_thread() -> None:
+    assert run_synchronously(name_of_thread()) == threading.current_thread().name
+    with pytest.raises(LookupError, match="no such thing"):
+        run_synchronously(failing())
+
+
+async def test_below_a_running_loop_it_runs_in_a_thread_of_its_own_that_is_gone_then() -> None:
+    before = threading.active_count()
+    assert run_synchronously(name_of_thread()) != threading.current_thread().name
+    with pytest.raises(LookupError, match="no such thing"):
+        run_synchronously(failing())
+    assert threading.active_count() == before
+
+
+def test_an_interrupt_of_the_caller_cancels_it() -> None:
+    """As the stop button of a notebook, whose loop handles no signals."""
+    ended: list[str] = []
+
+    async def forever() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async def cell() -> None:
+        run_synchronously(forever())
+
+    loop = asyncio.new_event_loop()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(cell())
+    finally:
+        loop.close()
+    assert ended == ["cancelled"]
