@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import json
 import re
 from pathlib import Path
 from random import Random
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from benchmarks.openb.play import OpenbRun, curve
 from benchmarks.openb.profiles import FGD, OWN
@@ -16,6 +18,7 @@ from benchmarks.openb.trace import Task, as_line, typical_pods
 from kscheduler.api.core import Node, Pod
 from kscheduler.assembly.configuration_checks import profile_problems
 from kscheduler.assembly.configured import ConfigurationReader
+from kscheduler.cli import main
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import from_tree
 from kscheduler.config.plugin_args import SharedDevices
@@ -25,6 +28,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.packing import PACKING
 from kscheduler.plugins.packing.device_columns import MAX_DEVICES, DeviceColumns
 from kscheduler.testing import Cluster, assert_goes_to, assert_rejected, make_node, make_pod
+from tests.builders import node_tree
 from tests.plugins.packing.naive import play, random_run
 
 GPU, SHARE, INDEX = "nvidia.com/gpu", "example.com/gpu-milli", "example.com/gpu-index"
@@ -285,3 +289,29 @@ def test_the_page_has_a_profile_for_each_plugin() -> None:
     for plugin in PACKING:
         assert f"| [{plugin.name}](#" in PAGE
         assert any(f"name: {plugin.name}" in text for text in BLOCKS)
+
+
+NAMES = ("a", "b", "c")
+
+
+def named_node(name: str) -> dict[str, Any]:
+    """With the label by which pods of a Deployment are spread."""
+    return {"apiVersion": "v1", "kind": "Node"} | node_tree(name, cpu="4", labels={"kubernetes.io/hostname": name})
+
+
+@pytest.mark.parametrize("name", ["best-fit", "fragmentation-aware", "dominant-most-allocated"])
+def test_each_ready_profile_fills_a_node_with_the_pods_of_a_deployment(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["config", "policies", name]) == 0
+    config, cluster, new = (tmp_path / each for each in ("config.yaml", "cluster.yaml", "new.yaml"))
+    config.write_text(capsys.readouterr().out, encoding="utf-8")
+    cluster.write_text(yaml.safe_dump_all(named_node(each) for each in NAMES), encoding="utf-8")
+    container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"schedulerName": name, "containers": [container]}}
+    spec = {"replicas": 5, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    new.write_text(yaml.safe_dump(deployment), encoding="utf-8")
+    assert main(["simulate", "--from", str(cluster), "--config", str(config), "-f", str(new), "-o", "json"]) == 0
+    placed = json.loads(capsys.readouterr().out)["placed"]
+    assert [each["node"] for each in placed] == ["a", "a", "a", "a", "b"]
