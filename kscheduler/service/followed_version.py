@@ -6,6 +6,9 @@
 The first decision waits for the first answer, for some seconds. A cluster that is upgraded is followed within minutes,
 without a restart. While its API servers are of two versions the answer may go back and forth, and so do the rules.
 
+Which kinds are watched is decided before that, when the service is built. Composite groups have another API version in
+1.38 (`group_apis`): where they are followed, the API server is asked for its version first.
+
 A configuration that the other version does not take (a feature gate that is gone) keeps the rules as they are, or those
 of the newest version in between that takes it: the log, `/readyz?verbose` and a metric say so. It is tried again with
 each answer, whenever a file has changed, and at SIGHUP.
@@ -14,12 +17,19 @@ each answer, whenever a file has changed, and at SIGHUP.
 import asyncio
 from typing import Final
 
+from msgspec.structs import replace
+
 from kscheduler.aio.clock import finishes_within
 from kscheduler.api.releases import followed, minor_of, to_try
+from kscheduler.assembly.compiled_configuration import group_apis
+from kscheduler.client.access.connection import Connection
+from kscheduler.client.rest import APIClient, server_version_of
 from kscheduler.config.errors import ConfigError
 from kscheduler.service.metrics.followed_version import FollowedVersionStatistics
+from kscheduler.service.options import Options
 from kscheduler.service.parts import Parts
 from kscheduler.service.reloading import ConfigReloader, NotFollowedError
+from kscheduler.state.group_apis import COMPOSITE
 from kscheduler.telemetry.logs import get_logger
 from kscheduler.telemetry.logs.caught import Boundary, count_caught
 
@@ -27,6 +37,27 @@ _log = get_logger("kscheduler")
 
 # How long the first decision waits for the API server's version.
 FIRST_ANSWER_SECONDS: Final = 10.0
+
+
+async def under_the_servers_version(options: Options, connection: Connection) -> Options:
+    """The options as the API server's version has them, where the kinds that are watched depend on it.
+
+    They stay as they are where a version was given, where the API server does not answer, and where the configuration
+    does not fit its version: `FollowedVersion` says so, and tries again.
+    """
+    if options.read_under is None or not any(api.name == COMPOSITE for api in group_apis(options.config)):
+        return options
+    async with APIClient(connection) as client:
+        version = followed(await server_version_of(client))
+    if version is None or version == options.config.gates.version:
+        return options
+    try:
+        configured = await asyncio.to_thread(options.read_under, version, options.config.data)
+    except ConfigError:
+        return options
+    if options.source is not None:
+        options.source.follow(configured.config.gates)
+    return replace(options, config=configured.config, registry=configured.registry, origins=configured.origins)
 
 
 class FollowedVersion:

@@ -239,7 +239,7 @@ class ConfigReloader:
         if unwatched:
             version = config.gates.version
             reason = f"this process does not watch {', '.join(unwatched)}, which {version}'s rules read"
-            raise NotFollowedError(reason, f"restart kscheduler with --emulated-version {version}")
+            raise NotFollowedError(reason, "restart kscheduler, which reads the API server's version before it watches")
 
     async def _take_over_or_refuse(
         self, source: ConfigSource, found: FileRead, configured: Configured, changed: tuple[str, ...]

@@ -41,7 +41,7 @@ from kscheduler.scheduling.extenders.addresses import unusable_extenders
 from kscheduler.server import Server
 from kscheduler.server.serving import LOOPBACK
 from kscheduler.service import signals
-from kscheduler.service.followed_version import FollowedVersion
+from kscheduler.service.followed_version import FollowedVersion, under_the_servers_version
 from kscheduler.service.http_app import HTTPApp, token_of
 from kscheduler.service.later_imports import LaterImports
 from kscheduler.service.leadership import EarlierTerm
@@ -417,6 +417,7 @@ async def run(options: Options) -> None:
         _log.warning("connection_not_secure", server=connection.description, reason=reason)
     with signals.ending(stop):
         asyncio.get_running_loop().set_exception_handler(_on_forgotten_failure)
+        options = await under_the_servers_version(options, connection)
         await run_in_terms(lambda options, earlier: App(options, connection, of_login, earlier), options, stop)
 
 

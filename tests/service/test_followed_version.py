@@ -17,6 +17,7 @@ from kscheduler.api.kinds import DEVICE_TAINT_RULES
 from kscheduler.api.machinery.resources import POD_GROUPS, served_kinds
 from kscheduler.api.releases import followed
 from kscheduler.assembly.configured import ConfigurationReader
+from kscheduler.client.access.connection import plain_connection
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.types import API_VERSION, KIND
@@ -25,6 +26,7 @@ from kscheduler.embedded.apiserver.faults import InjectedFault
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service import ConfigSource, followed_version
+from kscheduler.service.followed_version import under_the_servers_version
 from kscheduler.service.options import Options, ReadUnder
 from kscheduler.service.reloading import _NotListedError
 from kscheduler.service.service import App
@@ -478,4 +480,60 @@ async def test_a_version_that_reads_other_kinds_of_groups_needs_a_restart() -> N
     assert line["reason"] == (
         "this process does not watch compositepodgroups.v1beta1.scheduling.k8s.io, which 1.38's rules read"
     )
-    assert line["advice"] == "restart kscheduler with --emulated-version 1.38, or give --emulated-version 1.37"
+    restart = "restart kscheduler, which reads the API server's version before it watches"
+    assert line["advice"] == f"{restart}, or give --emulated-version 1.37"
+
+
+@pytest.mark.parametrize(
+    ("gates", "is_given", "decides_as"),
+    [(TREES, False, "1.38"), (TREES, True, "1.37"), (GROUPS, False, "1.37")],
+    ids=["composite groups", "a version was given", "no composite groups"],
+)
+async def test_where_composite_groups_are_followed_a_start_reads_the_servers_version_first(
+    monkeypatch: pytest.MonkeyPatch, gates: str, is_given: bool, decides_as: str
+) -> None:
+    """Else it would watch groups that a server of 1.38 does not have, and their pods would wait for ever."""
+    serve(monkeypatch, "v1.38.0")
+    followed_by_source: list[str] = []
+    config = replace(alone(), gates=parse_feature_gates(gates, version="1.37"))
+    source = ConfigSource("", attrgetter("unused"), follow=lambda gates: followed_by_source.append(gates.version))
+    options = Options(config, source=source, read_under=None if is_given else reading(gates))
+    async with EmbeddedAPIServer(seed=1) as server:
+        found = await under_the_servers_version(options, plain_connection(server.url))
+    assert found.config.gates.version == decides_as
+    assert followed_by_source == (["1.38"] if decides_as == "1.38" else [])
+
+
+async def test_with_composite_groups_a_start_on_a_server_of_1_38_watches_its_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serve(monkeypatch, "v1.38.0")
+    config = replace(alone(), gates=parse_feature_gates(TREES, version="1.37"))
+    kinds = served_kinds("1.38", lambda gate: f"{gate}=true" in TREES)
+    with log_at(0) as log:
+        async with EmbeddedAPIServer(seed=1, kinds=kinds) as server:
+            options = Options(config, serving=HTTPServing.plain_on_loopback(), read_under=reading(TREES))
+            options = await under_the_servers_version(options, plain_connection(server.url))
+            options = msgspec.structs.replace(options, config=replace(alone(), gates=options.config.gates))
+            async with running(server, options) as (app, _, _):
+                line = await log.until("scheduling")
+                assert not app.parts.unserved_groups()
+                assert app.followed_version.in_force == line["decides_as"] == "1.38"
+    assert not log.named("version_not_followed")
+
+
+async def test_a_server_that_does_not_answer_or_a_configuration_that_does_not_fit_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = replace(alone(), gates=parse_feature_gates(TREES, version="1.37"))
+
+    def refuse(version: str, _data: bytes) -> Any:
+        raise ConfigError((Problem("", f"not under {version}"),), "test")
+
+    options = Options(config, read_under=refuse)
+    serve(monkeypatch, "v1.38.0")
+    async with EmbeddedAPIServer(seed=1) as server:
+        url = server.url
+        assert await under_the_servers_version(options, plain_connection(url)) is options
+    options = msgspec.structs.replace(options, read_under=reading(TREES))
+    assert await under_the_servers_version(options, plain_connection(url)) is options
