@@ -267,7 +267,8 @@ class Cluster:
         objects = self._input.objects
         there = [pod for pod in objects.pods if not pod.is_terminal]
         waiting = sum(not pod.spec.node_name for pod in there)
-        return f"cluster of {nodes_text(len(objects.nodes))}: {len(there)} pods, {waiting} of them pending"
+        whole = f"cluster of {nodes_text(len(objects.nodes))}: {len(there)} pods, {waiting} of them pending"
+        return f"{whole}; what could not be read or was presumed is in `notes`" if self.notes else whole
 
     def _repr_html_(self) -> str:
         return f"<p>{self}</p>{self.nodes._repr_html_()}"

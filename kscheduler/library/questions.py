@@ -55,6 +55,7 @@ def with_objects(before: ClusterInput, given: GivenObjects) -> ClusterInput:
     found.note_others()
     found.objects["nodes"].extend(given.nodes)
     found.objects["pods"].extend(given.pods)
+    _refuse_nameless(found)
     found.leave_out_doubled()
     _, unreadable = readable(found.cluster())
     if unreadable:
@@ -70,6 +71,13 @@ def with_objects(before: ClusterInput, given: GivenObjects) -> ClusterInput:
     )
     after.follow_pods()
     return after
+
+
+def _refuse_nameless(found: Manifests) -> None:
+    """Raises `ScenarioError`: objects of a cluster are told apart by their names."""
+    for plural, listed in found.objects.items():
+        if any(not each.metadata.name for each in listed):
+            raise ScenarioError(f"{plural}: metadata.name: is missing; only new pods, of `schedule`, may have none")
 
 
 def requested_changes(asked: Mapping[str, Any], nodes: Iterable[Node]) -> RequestedChanges:

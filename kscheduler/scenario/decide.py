@@ -157,16 +157,24 @@ class Prepared:
         return Decision(scenario, record=record, profile=profile, cache=cache, extender_results=extender_results)
 
 
-def prepare(scenario: Scenario, client: ClusterClient | None = None, own: OwnObjects | None = None) -> Prepared:
+def prepare(
+    scenario: Scenario,
+    client: ClusterClient | None = None,
+    own: OwnObjects | None = None,
+    held: Cache | None = None,
+) -> Prepared:
     """Read the scenario. Raises `ScenarioError` where an object or the configuration cannot be used.
 
-    `client`: the API server, for plugins' own requests. `own`: objects of kinds that only plugins read.
+    `client`: the API server, for plugins' own requests. `own`: objects of kinds that only plugins read. `held`: a cache
+    that holds these objects already, and not the pod.
     """
     if scenario.config.configuration.honor_scheduler_name_annotation:
         scenario = _with_annotated_names(scenario)
-    apis = group_apis(scenario.config)
-    cache = cluster_cache(scenario.objects, scenario.pod, scenario.config.gates, scenario.where, apis)
-    _nominate(cache, scenario)
+    cache = held
+    if cache is None:
+        apis = group_apis(scenario.config)
+        cache = cluster_cache(scenario.objects, scenario.pod, scenario.config.gates, scenario.where, apis)
+        _nominate(cache, scenario)
     pod = _judged(scenario)
     if scenario.was_on_node:
         _give_up_devices(cache.devices, scenario.pod)

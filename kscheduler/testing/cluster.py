@@ -24,6 +24,7 @@ from kscheduler.framework.registry import PluginFactory, Registry
 from kscheduler.plugins import in_tree
 from kscheduler.scenario.decide import Decision, prepare
 from kscheduler.scenario.scenario import ClusterObjects, Scenario
+from kscheduler.state.cache import Cache
 from kscheduler.testing.running_cluster import RunningCluster, warn_of_misspelt
 
 
@@ -97,13 +98,17 @@ class Cluster:
         A plugin with a `refresh` fetches once before it is asked. Raises `ScenarioError` for a plugin or arguments that
         do not work, `UndecidedError` for a plugin that fails, be it for one node.
         """
-        decision = self._decided(pod)
+        return self._decided_everywhere(pod)
+
+    def _decided_everywhere(self, pod: Pod, held: Cache | None = None) -> Decision:
+        """`held`: a cache that holds the cluster as it is. Raises as `decide` does."""
+        decision = self._decided(pod, held)
         for left_out in decision.record.left_out if decision.record is not None else ():
             # The service would place the pod, with no points where the plugin failed; here its author has to notice.
             raise UndecidedError(f"{pod.key}: {left_out.message}")
         return decision
 
-    def _decided(self, pod: Pod) -> Decision:
+    def _decided(self, pod: Pod, held: Cache | None = None) -> Decision:
         """Where the service would place the pod, whatever has failed for some nodes."""
         configured = self._configured()
         objects = ClusterObjects(nodes=tuple(self._nodes.values()), pods=tuple(self._pods.values()))
@@ -111,6 +116,7 @@ class Cluster:
             Scenario(objects, pod, configured.config, where="test", plugins=configured.registry),
             self._client,
             self._own,
+            held,
         )
         if prepared.profile is not None:
             warn_of_misspelt([prepared.profile])
@@ -129,10 +135,19 @@ class Cluster:
     def schedule(self, *pods: Pod) -> list[str]:
         """Their nodes, decided one after the other, each on what those before have left. Empty: it fits nowhere."""
         nodes = []
+        held: Cache | None = None
+        # What waits in the cluster, or is on a node of it, has to be taken out of a cache before it is judged.
+        is_simple = not any(pod.status.nominated_node_name for pod in self._pods.values())
         for pod in pods:
-            nodes.append(self.node_for(pod))
+            is_new = is_simple and pod.key not in self._pods
+            decision = self._decided_everywhere(pod, held if is_new else None)
+            held = decision.cache if is_new else None
+            nodes.append(decision.record.node_name if decision.record is not None else "")
             if nodes[-1]:
-                self.add(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=nodes[-1])))
+                placed = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=nodes[-1]))
+                self.add(placed)
+                if held is not None:
+                    held.add_pod(placed)
         return nodes
 
     @asynccontextmanager

@@ -6,6 +6,7 @@ import pytest
 
 from kscheduler import Cluster, ClusterError, NodeInfo, PodInfo, make_node, make_pod, plugin
 from tests.library.manifests import DEPLOYMENT, budget, owned
+from tests.telemetry.logs.unconfigured import unconfigured
 
 BIG = {"cpu": "1500m"}
 GPUS: dict[str, Any] = {"nvidia.com/gpu": "4"}
@@ -163,7 +164,8 @@ def test_a_failing_plugin_is_a_note_and_writes_nothing(capsys: pytest.CaptureFix
         raise LookupError("no prices")
 
     nodes = [make_node("a"), make_node("b")]
-    result = Cluster.of(nodes, plugins=[score]).schedule(make_pod("web"))
+    with unconfigured():
+        result = Cluster.of(nodes, plugins=[score]).schedule(make_pod("web"))
     assert len(result.placed) == 1
     assert any("plugin Broken failed in Score" in note and "no prices" in note for note in result.notes)
     assert capsys.readouterr().out == ""

@@ -120,6 +120,10 @@ def test_an_unreadable_object_of_a_dump_is_left_out_and_noted(tmp_path: Path) ->
     cluster = Cluster.from_files(dump)
     assert [each.node for each in cluster.nodes] == ["a"]
     assert any("node b" in note and "'four'" in note for note in cluster.notes)
+    assert (
+        str(cluster)
+        == "cluster of 1 node: 0 pods, 0 of them pending; what could not be read or was presumed is in `notes`"
+    )
 
 
 @pytest.mark.parametrize("form", [lambda tree, _: tree, lambda tree, _: json.dumps(tree), lambda _, path: path])
@@ -194,6 +198,10 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         r"node node-one: metadata.taints\[0\].effect: Unsupported value",
     ),
     "replicas": (lambda: ONE.simulate(make_pod("web"), replicas=3), "replicas: how many pods each manifest makes"),
+    "nameless": (
+        lambda: Cluster.of(pods={"metadata": {"generateName": "web-"}, "spec": {"containers": []}}),
+        "pods: metadata.name: is missing",
+    ),
     "nodes-among-pods": (lambda: ONE.schedule([make_node("b")]), "pods: there are nodes among them"),
     "unknown-pod": (lambda: ONE.explain("web"), "pod: there is no pod default/web among the 0 pods"),
     "two-pods": (lambda: ONE.explain([pod_tree("a"), pod_tree("b")]), "pod: 2 were given, and one was expected"),

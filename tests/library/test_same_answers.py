@@ -174,7 +174,7 @@ def calls_of(work: Callable[[], object]) -> int:
 
 
 def test_a_further_pod_costs_no_cluster_that_is_built_anew() -> None:
-    """600 pods on 200 nodes take 0.2 s; where each is decided on a new cluster, 8 s and 30,000 calls a pod."""
+    """600 pods on 200 nodes take 0.2 s; where each is decided on a new cluster, 8 s, and 12,600 calls a pod in place of 285."""
     cluster = Cluster.of([make_node(f"node-{number}", cpu="16", memory="64Gi") for number in range(200)])
     pods = [
         make_pod(f"pod-{number}", requests={"cpu": "500m"}, labels={"app": str(number % 20)}) for number in range(300)

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from kscheduler.api.core import Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_info import NodeInfo
@@ -16,6 +17,8 @@ from kscheduler.framework.per_node import plugin
 from kscheduler.framework.plugin import Plugin, RefreshError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, unschedulable
+from kscheduler.scenario import decide
+from kscheduler.state.cache import Cache
 from kscheduler.testing import (
     APIServerAnswers,
     Cluster,
@@ -87,6 +90,40 @@ def test_all_plugins_of_a_file_are_enabled(cluster: Cluster, tmp_path: Path) -> 
     head = "from kscheduler.framework.per_node import plugin\n@plugin('Never')\n"
     file.write_text(head + "def filter(pod, node):\n    return 'never'\n")
     assert_goes_to(cluster.enable(file), make_pod("web"))
+
+
+def test_pods_that_are_scheduled_together_get_the_nodes_that_they_get_one_by_one() -> None:
+    def cluster() -> Cluster:
+        nodes = [make_node(name, cpu="3", labels={"kubernetes.io/hostname": name}) for name in "abc"]
+        return Cluster(*nodes, make_pod("there", node="a", requests={"cpu": "1"}, labels={"app": "1"}))
+
+    def pods() -> list[Pod]:
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "1"}}}
+        apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        alone = [make_pod(f"alone-{n}", labels={"app": "1"}, affinity=apart) for n in range(3)]
+        plain = [make_pod(f"plain-{n}", requests={"cpu": f"{n}500m"}) for n in range(3)]
+        return [
+            *alone,
+            *plain,
+            make_pod("there", requests={"cpu": "9"}),
+            *(make_pod(f"last-{n}", requests={"cpu": "1"}) for n in range(4)),
+        ]
+
+    one_by_one = cluster()
+    assert cluster().schedule(*pods()) == [one_by_one.schedule(pod)[0] for pod in pods()]
+
+
+def test_of_pods_that_are_scheduled_together_none_has_a_cluster_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[Cache] = []
+    build = decide.cluster_cache
+
+    def counted(*arguments: Any, **options: Any) -> Cache:
+        built.append(build(*arguments, **options))
+        return built[-1]
+
+    monkeypatch.setattr(decide, "cluster_cache", counted)
+    Cluster(make_node("a")).schedule(*(make_pod(str(number)) for number in range(5)))
+    assert len(built) == 1
 
 
 def test_pods_are_decided_on_what_others_have_left(cluster: Cluster) -> None:
