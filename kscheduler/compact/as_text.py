@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kscheduler.compact.compaction_result import Compaction, Fragments, ProfileCompaction
-from kscheduler.framework.reasons.wording import amount_text, share_texts
+from kscheduler.framework.reasons.wording import share_texts
+from kscheduler.simulate.simulation_result import StillPending
 from kscheduler.text import BOLD, INDENT, PLAIN, RED, Style, aligned, nodes, printable, wrapped
 
 # Pods of a profile that are named; the rest is counted.
@@ -27,10 +28,13 @@ def _lines(compaction: Compaction, style: Style) -> Iterator[str]:
         yield f"{INDENT}{_pods(compaction.staying)} of DaemonSets and of nodes themselves, which go with their node"
     if compaction.waiting:
         yield f"{INDENT}{_pods(compaction.waiting)} without a node, left out"
-    yield f"at least: {nodes(compaction.at_least)}, by the sum of the requests"
-    for profile in compaction.profiles:
-        if profile.unplaced:
-            yield from _unplaced(profile, style)
+    if compaction.leaving:
+        yield f"{INDENT}{_pods(compaction.leaving)} being deleted, left out"
+    if compaction.at_least > compaction.nodes:
+        yield style.paint("all nodes together have less than these pods request", RED)
+    else:
+        yield f"at least: {nodes(compaction.at_least)}, by the sum of the requests"
+    yield from _unplaced(compaction.profiles, style)
     yield from _fragments(compaction.fragments)
     played = [profile for profile in compaction.profiles if profile.trials]
     if not played:
@@ -68,23 +72,33 @@ def _why(fragments: Fragments) -> str:
     """`30 for lack of cpu, 4 on cordoned nodes`; the largest parts first."""
     parts = sorted(fragments.lacking.items(), key=lambda part: (-part[1], part[0]))
     texts = [
-        f"{amount_text(fragments.resource, amount)} "
+        f"{_amount(fragments, amount)} "
         + ("in pieces too small" if lacked == fragments.resource else f"for lack of {printable(lacked)}")
         for lacked, amount in parts
     ]
     if fragments.cordoned:
-        texts.append(f"{amount_text(fragments.resource, fragments.cordoned)} on cordoned nodes")
+        texts.append(f"{_amount(fragments, fragments.cordoned)} on cordoned nodes")
     return ", ".join(texts)
 
 
-def _unplaced(profile: ProfileCompaction, style: Style) -> Iterator[str]:
-    count = len(profile.unplaced)
-    heading = style.paint(f"{_pods(count)} would find no place", RED)
-    yield f"{printable(profile.profile)}: {heading} if all were placed anew on all nodes, so there are no trials"
-    for each in profile.unplaced[:_MOST]:
-        yield f"{INDENT}{printable(each.pod)}: {printable(each.message)}"
-    if count > _MOST:
-        yield f"{INDENT}and {count - _MOST} more"
+def _amount(fragments: Fragments, amount: int) -> str:
+    """In the unit of all that is free."""
+    return share_texts(fragments.resource, amount, fragments.free)[0]
+
+
+def _unplaced(profiles: Sequence[ProfileCompaction], style: Style) -> Iterator[str]:
+    """Profiles without trials; those that fail with the same pods together."""
+    alike: dict[tuple[StillPending, ...], list[str]] = {}
+    for profile in profiles:
+        if profile.unplaced:
+            alike.setdefault(profile.unplaced, []).append(printable(profile.profile))
+    for unplaced, names in alike.items():
+        heading = style.paint(f"{_pods(len(unplaced))} would find no place", RED)
+        yield f"{', '.join(names)}: {heading} if all were placed anew on all nodes, so there are no trials"
+        for each in unplaced[:_MOST]:
+            yield f"{INDENT}{printable(each.pod)}: {printable(each.message)}"
+        if len(unplaced) > _MOST:
+            yield f"{INDENT}and {len(unplaced) - _MOST} more"
 
 
 def _pods(count: int) -> str:

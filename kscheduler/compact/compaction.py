@@ -2,42 +2,96 @@
 
 It is the measure by which Borg's scheduling policies were compared (Verma et al., EuroSys 2015): it
 answers in machines, and works with any cluster. A trial draws an order of the nodes and takes away as many at once as
-the sum of the requests lets it, then fewer and fewer where the pods do not fit, down to single nodes; it ends when
-`LAST_TRIES` nodes in a row could not go. A node that must stay, such as that of a local volume, costs one such try.
+the sum of the requests lets it, then fewer and fewer where the pods do not fit, down to single nodes. It ends when
+`LAST_TRIES` nodes in a row could not go, though the sum of the requests would have let them.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from kscheduler.api.core import Node
-from kscheduler.compact.compaction_result import ProfileCompaction
+from kscheduler.assembly import group_apis
+from kscheduler.compact.compaction_result import Compaction, ProfileCompaction
+from kscheduler.compact.fragments import fragments, typical_pods
+from kscheduler.compact.moving_pods import MovingPods
 from kscheduler.compact.repacking import FreeRoom, Repacking
+from kscheduler.scenario.cluster_input import ClusterInput
+from kscheduler.scenario.decide import cluster_cache
+from kscheduler.scenario.errors import ScenarioError
+from kscheduler.scenario.unreadable import notes_of, readable
 
 # Single nodes that are tried in vain before a trial ends.
 LAST_TRIES: Final = 8
 TRIALS: Final = 11
 
-# Called after each trial with the number of trials made and the nodes that were left.
-Progress = Callable[[int, int], None]
+MOST_TRIALS: Final = 1000
+
+# Called after each trial with the profile, the number of trials that it has made, and the nodes that were left.
+Progress = Callable[[str, int, int], None]
 
 
-def compacted(repacking: Repacking, room: FreeRoom, *, trials: int, seed: int, progress: Progress) -> ProfileCompaction:
-    """Make the trials for one profile. `room`: of the same pods. Raises `ScenarioError`."""
-    nodes = repacking.pods.objects.nodes
+def check_trials(trials: int, parameter: str) -> None:
+    """Raises `ScenarioError`, which begins with `parameter`."""
+    if not 1 <= trials <= MOST_TRIALS:
+        raise ScenarioError(f"{parameter}: {trials} is not from 1 to {MOST_TRIALS}")
+
+
+def compact(
+    found: ClusterInput, profiles: Sequence[str], *, trials: int, seed: int, progress: Progress | None = None
+) -> Compaction:
+    """Make the trials for these profiles, in turn. Raises `ScenarioError`."""
+    objects, left_out = readable(found.objects)
+    if not objects.nodes:
+        raise ScenarioError(f"{found.where}: there are no nodes")
+    config, where = found.served.config, found.where
+    cache = cluster_cache(objects, None, config.gates, where, group_apis(config))
+    pods = MovingPods.of(objects, cache.pod_groups.key_of)
+    if not pods.moving:
+        raise ScenarioError(f"{where}: no pod runs that could move to another node")
+    room = FreeRoom(pods, config.gates, where)
+    repackings = [
+        Repacking(pods, config, profile, where, tuple(found.groups), found.served.registry) for profile in profiles
+    ]
+    running, waiting = typical_pods(objects.pods)
+    return Compaction(
+        nodes=len(objects.nodes),
+        nodes_in_use=len(pods.nodes_in_use),
+        moving=len(pods.moving),
+        staying=sum(map(len, pods.staying.values())),
+        waiting=pods.waiting,
+        leaving=pods.leaving,
+        at_least=room.fewest,
+        seed=seed,
+        profiles=tuple([_compacted(each, room, trials, seed, progress) for each in repackings]),
+        fragments=fragments(cache, running, waiting),
+        left_out=tuple(each.name for each in left_out),
+        emulation_version=config.gates.version,
+        notes=tuple(dict.fromkeys([*found.notes, *notes_of(left_out, where), *_notes(pods, where)])),
+    )
+
+
+def _notes(pods: MovingPods, where: str) -> Iterator[str]:
+    if pods.elsewhere:
+        count = "1 pod runs" if pods.elsewhere == 1 else f"{pods.elsewhere} pods run"
+        yield f"{where}: {count} on nodes that are not among the objects; placed anew like the others"
+
+
+def _compacted(
+    repacking: Repacking, room: FreeRoom, trials: int, seed: int, progress: Progress | None
+) -> ProfileCompaction:
+    """Of one profile. `room`: of the same pods. Raises `ScenarioError`."""
+    nodes, profile = repacking.pods.objects.nodes, repacking.profile
     unplaced = repacking.left_over([node.metadata.name for node in nodes])
     if unplaced:
-        return ProfileCompaction(profile=repacking.profile, unplaced=unplaced)
+        return ProfileCompaction(profile=profile, unplaced=unplaced)
     kept: list[tuple[str, ...]] = []
     for trial in range(trials):
         kept.append(_trial(repacking, room, _drawn(nodes, random.Random(f"{seed}/{trial}"))))  # noqa: S311  no secret
-        progress(trial + 1, len(kept[-1]))
+        if progress is not None:
+            progress(profile, trial + 1, len(kept[-1]))
     best: tuple[str, ...] = min(kept, key=len)
-    return ProfileCompaction(
-        profile=repacking.profile,
-        trials=tuple(map(len, kept)),
-        kept=tuple(sorted(best)),
-    )
+    return ProfileCompaction(profile=profile, trials=tuple(map(len, kept)), kept=tuple(sorted(best)))
 
 
 def _drawn(nodes: Sequence[Node], chance: random.Random) -> list[str]:
@@ -50,15 +104,17 @@ def _drawn(nodes: Sequence[Node], chance: random.Random) -> list[str]:
 def _trial(repacking: Repacking, room: FreeRoom, drawn: Sequence[str]) -> tuple[str, ...]:
     """The nodes that are left."""
     left, stays, in_vain = list(drawn), list[str](), 0
-    """`left` may go, its last nodes first; `stays` has been tried."""
+    """`left` may go, its last nodes first; `stays` is needed."""
     at_once = len(left)
     while left and in_vain < LAST_TRIES:
-        at_once = min(at_once, _most(room, left, stays))
-        if at_once == 0:
-            break
+        most = _most(room, left, stays)
+        if most == 0:  # the others have too little of something, of which this one has a lot
+            stays.append(left.pop())
+            continue
+        at_once = min(at_once, most)
         rest = left[:-at_once]
         if not repacking.left_over([*rest, *stays]):
-            left, in_vain = rest, 0
+            left, in_vain, at_once = rest, 0, 2 * at_once
         elif at_once > 1:
             at_once //= 2
         else:

@@ -78,8 +78,13 @@ class Compaction(ReadAnswer, frozen=True, kw_only=True):
     staying: Annotated[int, Meta(description="Pods of DaemonSets and static pods: they go with their node.")]
     waiting: Annotated[int, Meta(description="Pods without a node, which are left out.")] = field(name="pending")
     at_least: Annotated[
-        int, Meta(description="Fewer nodes do not have as much as the pods request, whatever places them.")
+        int,
+        Meta(
+            description="Fewer nodes do not have as much as the pods request, whatever places them; more than `nodes`: "
+            "all of them do not."
+        ),
     ]
+    leaving: Annotated[int, Meta(description="Pods that are being deleted, which are left out.")] = 0
     seed: Annotated[int, Meta(description="The same seed draws the same nodes.")]
     profiles: Annotated[tuple[ProfileCompaction, ...], Meta(description="In the order of the configuration.")]
     fragments: Annotated[

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kscheduler.api.core import Pod
 from kscheduler.compact.compaction_result import Fragments
+from kscheduler.compact.moving_pods import stays_with_its_node
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.cache import Cache
 
@@ -45,6 +46,12 @@ def fragments(cache: Cache, running: Iterable[Pod], waiting: Iterable[Pod]) -> t
         for index, name in enumerate(names)
     )
     return tuple(each for each in found if each.free)
+
+
+def typical_pods(pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
+    """Those that run and those that wait, without those that go with their node."""
+    left = [pod for pod in pods if not (pod.is_terminal or stays_with_its_node(pod))]
+    return [pod for pod in left if pod.spec.node_name], [pod for pod in left if not pod.spec.node_name]
 
 
 def typical(running: Iterable[Shape], waiting: Iterable[Shape]) -> dict[Shape, int]:

@@ -1,20 +1,25 @@
 """The pods of a cluster that can move to another node, as they were before they had one.
 
 Pods of DaemonSets and static pods stay with their node and go with it. Left out are pods that have ended or are being
-deleted, and pods that wait: nothing is known of the room that they would find.
+deleted, and pods that wait: nothing is known of the room that they would find. Pods that wait in a group of which
+others run move with these, as a group is placed whole.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from msgspec.structs import replace
 
 from kscheduler.api.core import Pod, PodStatus
 from kscheduler.api.devices import ResourceClaim, ResourceClaimStatus
+from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.scenario.scenario import ClusterObjects
 
-_WITH_ITS_NODE = ("DaemonSet", "Node")
+_WITH_ITS_NODE: Final = ("DaemonSet", "Node")
+# `kubectl drain` knows static pods by it.
+_MIRROR: Final = "kubernetes.io/config.mirror"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,24 +34,36 @@ class MovingPods:
     """By node."""
     nodes_in_use: frozenset[str]
     """The nodes that had a pod of `moving`."""
+    elsewhere: int
+    """How many of `moving` were on nodes that are not among the objects."""
     waiting: int
     """How many pods wait for a node, which are left out."""
+    leaving: int
+    """How many pods are being deleted, which are left out."""
 
     @classmethod
-    def of(cls, objects: ClusterObjects) -> "MovingPods":
-        """Take the pods of a cluster off their nodes."""
+    def of(cls, objects: ClusterObjects, group_of: Callable[[Pod], GroupKey | None]) -> "MovingPods":
+        """Take the pods of a cluster off their nodes. `group_of`: the group that a pod names."""
         moving: list[Pod] = []
+        waiting: list[Pod] = []
         staying: defaultdict[str, list[Pod]] = defaultdict(list)
-        waiting = 0
+        leaving = 0
         for pod in objects.pods:
-            if pod.is_terminal or pod.metadata.deletion_timestamp:
+            if pod.is_terminal:
                 continue
-            if not pod.spec.node_name:
-                waiting += 1
+            if pod.metadata.deletion_timestamp:
+                leaving += 1
+            elif not pod.spec.node_name:
+                waiting.append(pod)
             elif stays_with_its_node(pod):
                 staying[pod.spec.node_name].append(pod)
             else:
                 moving.append(pod)
+        known = {node.metadata.name for node in objects.nodes}
+        used = [pod.spec.node_name for pod in moving]
+        groups = {key for pod in moving if (key := group_of(pod)) is not None}
+        with_others = [pod for pod in waiting if group_of(pod) in groups]
+        moving += with_others
         uids = {pod.metadata.uid for pod in moving}
         extended = {f"{pod.metadata.namespace}/{name}" for pod in moving if (name := _extended_claim(pod))}
         left = replace(
@@ -59,15 +76,17 @@ class MovingPods:
             objects=left,
             moving=tuple(map(_without_a_node, moving)),
             staying={node: tuple(pods) for node, pods in staying.items()},
-            nodes_in_use=frozenset(pod.spec.node_name for pod in moving),
-            waiting=waiting,
+            nodes_in_use=frozenset(used) & known,
+            elsewhere=sum(name not in known for name in used),
+            waiting=len(waiting) - len(with_others),
+            leaving=leaving,
         )
 
 
 def stays_with_its_node(pod: Pod) -> bool:
     """Whether it is of a DaemonSet, or static."""
     owner = pod.metadata.controller
-    return owner is not None and owner.kind in _WITH_ITS_NODE
+    return (owner is not None and owner.kind in _WITH_ITS_NODE) or _MIRROR in pod.metadata.annotations
 
 
 def _without_a_node(pod: Pod) -> Pod:

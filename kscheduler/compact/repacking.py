@@ -1,6 +1,5 @@
 """The moving pods of a cluster placed anew on some of its nodes, by one profile."""
 
-import asyncio
 import dataclasses
 from collections import Counter
 from collections.abc import Collection
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
+from kscheduler.aio.synchronous import run_synchronously
 from kscheduler.compact.moving_pods import MovingPods
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig
@@ -35,7 +35,7 @@ class Repacking:
 
     def left_over(self, nodes: Collection[str]) -> tuple[StillPending, ...]:
         """The pods that find no place on these nodes; the other nodes are gone. Raises `ScenarioError`."""
-        return asyncio.run(self._left_over(frozenset(nodes)))
+        return run_synchronously(self._left_over(frozenset(nodes)))
 
     async def _left_over(self, nodes: frozenset[str]) -> tuple[StillPending, ...]:
         kept = tuple(node for node in self.pods.objects.nodes if node.metadata.name in nodes)
@@ -47,13 +47,18 @@ class Repacking:
             cluster.show(replace(pod, spec=replace(pod.spec, scheduler_name=self.profile)), NEW)
         async with cluster.at_work():
             await cluster.until_quiet()
-        return cluster.waiting([self.profile])
+        return tuple(_why(each) for each in cluster.waiting([self.profile]))
 
     def _alone(self) -> LoadedConfig:
         """The configuration with this profile only: what others wait for or fetch is not asked."""
         configuration = self.config.configuration
         only = tuple(each for each in configuration.profiles if each.scheduler_name == self.profile)
         return dataclasses.replace(self.config, configuration=replace(configuration, profiles=only))
+
+
+def _why(waiting: StillPending) -> StillPending:
+    """Without what preemption says: that nobody preempts here is our doing, not the pod's."""
+    return replace(waiting, message=waiting.message.partition(" preemption: ")[0])
 
 
 class FreeRoom:
@@ -89,8 +94,11 @@ class FreeRoom:
 
     @property
     def fewest(self) -> int:
-        """Fewer nodes are never enough, however the pods are placed: the largest ones count first, by resource."""
+        """Fewer nodes are never enough, however the pods are placed: the largest ones count first, by resource.
+
+        One more than there are: all of them are not enough.
+        """
         largest_first = -np.sort(-self._free, axis=1)
         is_short = largest_first.cumsum(axis=1) < self._asked[:, np.newaxis]
         too_few: list[int] = is_short.sum(axis=1).tolist()
-        return min(max(too_few) + 1, len(self._place))
+        return max(too_few) + 1

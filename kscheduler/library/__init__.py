@@ -22,17 +22,19 @@ Nothing here decides: `schedule`, `simulate` and `drain` play what `kscheduler s
 from kscheduler.library.cluster import Cluster, ScheduleResult, SimulationResult
 from kscheduler.library.cluster_error import ClusterError
 from kscheduler.library.node_rows import NodeRow, NodeUtilisation, PodRow
-from kscheduler.library.results import ExplainResult, PodResult
+from kscheduler.library.results import CompactResult, ExplainResult, PodResult, ProfileNodes
 from kscheduler.library.table import Table
 
 __all__ = [
     "Cluster",
     "ClusterError",
+    "CompactResult",
     "ExplainResult",
     "NodeRow",
     "NodeUtilisation",
     "PodResult",
     "PodRow",
+    "ProfileNodes",
     "ScheduleResult",
     "SimulationResult",
     "Table",

@@ -15,6 +15,8 @@ from os import PathLike, fspath
 from typing import Any, Final
 
 from kscheduler.aio.synchronous import run_synchronously
+from kscheduler.compact.compaction import TRIALS, check_trials, compact
+from kscheduler.compact.profiles import READY, profiles_of, ready_profiles
 from kscheduler.explain.cluster_answers import NodeUse
 from kscheduler.explain.explanation import answered
 from kscheduler.explain.node_use import node_uses
@@ -32,6 +34,7 @@ from kscheduler.library.questions import (
 )
 from kscheduler.library.results import (
     WIDTH,
+    CompactResult,
     ExplainResult,
     PodResult,
     notes_as_text,
@@ -259,6 +262,24 @@ class Cluster:
                 decision = query.decide()
                 explanation = answered(query, decision, against_node=against, with_suggestions=suggestions)
             return ExplainResult(explanation, self.rules)
+
+    def compact(self, profiles: Names = (), *, trials: int = TRIALS, seed: int = 1) -> CompactResult:
+        """On how few nodes the pods would run if all were placed anew, by profile: as `kscheduler compact` tells it.
+
+        `profiles`: scheduler names; by default all of the configuration, and without one (and without plugins) the
+        default profile and the ready ones for packing. `trials`: how often nodes are drawn anew; the same `seed` draws
+        the same nodes. Nothing changes. Raises `ClusterError`.
+        """
+        with raising_cluster_error():
+            check_trials(trials, "trials")
+            served, chosen = self._input.served, _names(profiles)
+            if self._schedulers.configuration is None and not self._schedulers.plugins:
+                version = served.config.gates.version
+                served = replace(self._schedulers, configuration=ready_profiles(), version=version).serving()
+                served, chosen = replace(served, why_version=self._input.served.why_version), chosen or list(READY)
+            found = replace(self._input, served=served)
+            answer = compact(found, profiles_of(served, chosen, "profiles: "), trials=trials, seed=seed)
+            return CompactResult(answer, served.rules)
 
     def __repr__(self) -> str:
         return str(self)

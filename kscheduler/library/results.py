@@ -6,9 +6,12 @@ from typing import Any
 
 import msgspec
 
+from kscheduler.compact.as_text import compaction_text
+from kscheduler.compact.compaction_result import Compaction, Fragments
 from kscheduler.explain.answer import PodExplanation
 from kscheduler.explain.explanation import Explanation
 from kscheduler.explain.group_answer import PodGroupExplanation
+from kscheduler.library.table import Table
 from kscheduler.simulate.simulation_result import Simulation
 from kscheduler.text import nodes, printable, wrapped
 
@@ -58,6 +61,64 @@ class ExplainResult:
     def __str__(self) -> str:
         text = "\n".join(line.rstrip() for line in self._explanation.as_text().splitlines())
         return "\n".join([text, *notes_as_text(self.notes), "", *wrapped(printable(self.rules), WIDTH)])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+class ProfileNodes(msgspec.Struct, frozen=True):
+    """On how few nodes a profile places all pods anew."""
+
+    profile: str
+    fewest: int | None
+    """Of all trials; `None`: the pods do not even fit on all nodes."""
+    median: int | None
+    percentile_90: int | None
+    """Nine of ten trials needed no more."""
+    nodes: int
+    """How many there are."""
+
+
+class CompactResult:
+    """On how few nodes the pods would run, by profile, and how much of what is free today nobody can use."""
+
+    def __init__(self, answer: Compaction, rules: str) -> None:
+        self.answer = answer
+        """The typed answer: what `kscheduler compact -o json` prints."""
+        self.notes = tuple(answer.notes)
+        """What could not be read or had to be presumed."""
+        self.rules = rules
+        """By the rules of which kube-scheduler was decided."""
+
+    @property
+    def profiles(self) -> Table[ProfileNodes]:
+        """A row for each profile."""
+        nodes = self.answer.nodes
+        return Table(
+            ProfileNodes,
+            (
+                ProfileNodes(each.profile, each.fewest, each.median, each.percentile_90, nodes)
+                if each.trials
+                else ProfileNodes(each.profile, None, None, None, nodes)
+                for each in self.answer.profiles
+            ),
+        )
+
+    @property
+    def fragments(self) -> Table[Fragments]:
+        """By resource, in the scheduler's units (cpu in thousandths): what is free, and what is of no use."""
+        return Table(Fragments, self.answer.fragments)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """A dict for each profile."""
+        return self.profiles.to_dicts()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        notes = notes_as_text(self.notes)
+        return "\n".join([compaction_text(self.answer), *notes, "", *wrapped(printable(self.rules), WIDTH)])
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"

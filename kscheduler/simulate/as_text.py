@@ -145,7 +145,8 @@ def _evicted(simulation: Simulation, style: Style) -> Iterator[str]:
     if not simulation.evicted:
         return
     yield ""
-    yield f"{style.paint(_pods(len(simulation.evicted)), YELLOW)} would lose their node"
+    whose = "its" if len(simulation.evicted) == 1 else "their"
+    yield f"{style.paint(_pods(len(simulation.evicted)), YELLOW)} would lose {whose} node"
     nodes_by_pod = _nodes_of_replacements(simulation)
     rows = []
     for each in simulation.evicted[:_MOST]:

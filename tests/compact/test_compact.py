@@ -23,7 +23,8 @@ class Compact:
     """Runs the command over some objects."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self._source, self._capsys = folder / "cluster.json", capsys
+        self.folder, self._capsys = folder, capsys
+        self._source = folder / "cluster.json"
 
     def _run(self, objects: list[Tree], *flags: str) -> int:
         self._source.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
@@ -185,6 +186,73 @@ def test_a_pod_that_asks_for_what_no_node_has_uses_nothing(compact: Compact) -> 
     assert (cpu["resource"], cpu["free"], cpu["lacking"]) == ("cpu", 1000, {"cpu": 1000})
 
 
+def test_a_few_nodes_that_alone_have_something_do_not_end_the_search(compact: Compact) -> None:
+    """Three GPU nodes, whose GPUs are all taken and whose CPU is mostly idle, hold what ten other nodes hold."""
+    nodes = [gpu_node(f"gpu-{number}", cpu="32") for number in range(3)]
+    nodes += [node(f"plain-{number}", cpu="8") for number in range(10)]
+    pods = [gpu_pod(f"train-{number}", 4, cpu="8", on=f"gpu-{number}") for number in range(3)]
+    pods += [pod(f"web-{number}", cpu="2", on=f"plain-{number}") for number in range(10)]
+    answer = compact([*nodes, *pods], *PACKED)
+    assert answer["profiles"][0]["trials"] == [3] * 11
+    assert answer["profiles"][0]["kept"] == [f"gpu-{number}" for number in range(3)]
+
+
+def test_pods_on_nodes_that_are_not_there_move_and_a_note_counts_them(
+    compact: Compact, capsys: pytest.CaptureFixture[str]
+) -> None:
+    objects = [node("n0", cpu="8"), *(pod(f"p{number}", on=f"gone-{number}") for number in range(3))]
+    answer = compact(objects, *PACKED, "--trials", "1")
+    assert (answer["moving"], answer["nodes"], answer["nodesInUse"], fewest(answer)) == (3, 1, 0, 1)
+    (note,) = answer["notes"]
+    assert note.endswith("3 pods run on nodes that are not among the objects; placed anew like the others")
+
+
+def test_a_member_that_waits_is_placed_with_its_gang(compact: Compact) -> None:
+    gang = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "train", "namespace": "shop", "uid": "train"},
+        "spec": {"minMember": 3},
+    }
+    members = [pod("m0", cpu="2", on="n0"), pod("m1", cpu="2", on="n1"), pod("m2", cpu="2")]
+    for member in members:
+        member["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = "train"
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "podGroupAPIs": ["scheduler-plugins"],
+        "profiles": [{"schedulerName": "kscheduler"}],
+    }
+    path = compact.folder / "config.json"
+    path.write_text(json.dumps(config))
+    objects = [node("n0", cpu="4"), node("n1", cpu="4"), node("n2", cpu="4"), gang, *members, pod("alone")]
+    answer = compact(objects, "--config", str(path), "--trials", "1")
+    assert (answer["moving"], answer["pending"], fewest(answer)) == (3, 1, 2)
+
+
+def test_profiles_that_fail_alike_are_told_together_and_preemption_is_not_blamed(compact: Compact) -> None:
+    objects = [node("n0", cpu="1"), node("n1", cpu="1"), pod("p", cpu="2", on="n0")]
+    lines = compact.text(objects).splitlines()
+    assert "all nodes together have less than these pods request" not in lines
+    names = "kscheduler, best-fit, fragmentation-aware, dominant-most-allocated"
+    assert " ".join(lines[2:]).count("shop/p: 0/2 nodes are available: 2 Insufficient cpu.") == 1
+    assert any(line.startswith(f"{names}: 1 pod would find no place") for line in lines)
+    assert "preemption" not in " ".join(lines[:6])
+    too_much = [node("n0", cpu="1"), pod("p", cpu="2", on="n0")]
+    assert "all nodes together have less than these pods request" in compact.text(too_much)
+
+
+def test_static_pods_stay_and_pods_being_deleted_are_counted(compact: Compact) -> None:
+    static = pod("etcd", on="n0", owner=None)
+    static["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+    going = pod("going", on="n0")
+    going["metadata"]["deletionTimestamp"] = "2026-11-01T00:00:00Z"
+    objects = [node("n0"), static, going, pod("web", on="n0")]
+    answer = compact(objects, *PACKED, "--trials", "1")
+    assert (answer["staying"], answer["leaving"], answer["moving"]) == (1, 1, 1)
+    assert "  1 pod being deleted, left out" in compact.text(objects, *PACKED, "--trials", "1").splitlines()
+
+
 def test_the_same_seed_draws_the_same_nodes(compact: Compact) -> None:
     nodes = [node(f"n{number}", cpu=str(2 + number % 3)) for number in range(6)]
     objects = [*nodes, *(pod(f"p{number}", on=f"n{number}") for number in range(6))]
@@ -218,7 +286,8 @@ def test_the_text_has_a_line_for_each_profile_of_the_configuration(compact: Comp
         ([node("n0")], PACKED, "no pod runs that could move to another node"),
         ([pod("p", on="n0")], PACKED, "there are no nodes"),
         ([node("n0"), pod("p", on="n0")], ("--trials", "0"), "--trials: 0 is not from 1 to 1000"),
-        ([node("n0"), pod("p", on="n0")], ("--profile", "bestfit"), "--profile bestfit: "),
+        ([node("n0"), pod("p", on="n0")], ("--profile", "bestfit"), "; did you mean best-fit?"),
+        ([node("n0"), pod("p", on="n0")], ("--scheduler-name", "x"), "--profile chooses one"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from kscheduler import Cluster, make_node, make_pod, testing
+from kscheduler import Cluster, ClusterError, make_node, make_pod, testing
 from kscheduler.cli import main
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from tests.library.manifests import DEPLOYMENT, Tree, budget, node_tree, pod_tree
@@ -174,7 +174,7 @@ def calls_of(work: Callable[[], object]) -> int:
 
 
 def test_a_further_pod_costs_no_cluster_that_is_built_anew() -> None:
-    """600 pods on 200 nodes take 0.2 s; where each is decided on a new cluster, 8 s, and 12,600 calls a pod in place of 285."""
+    """600 pods on 200 nodes: 0.2 s; where each is decided on a new cluster, 8 s, and 12,600 calls a pod, not 285."""
     cluster = Cluster.of([make_node(f"node-{number}", cpu="16", memory="64Gi") for number in range(200)])
     pods = [
         make_pod(f"pod-{number}", requests={"cpu": "500m"}, labels={"app": str(number % 20)}) for number in range(300)
@@ -182,3 +182,24 @@ def test_a_further_pod_costs_no_cluster_that_is_built_anew() -> None:
     cluster.schedule(pods)  # imports, and tables that a process fills once
     few, many = (calls_of(lambda given=given: cluster.schedule(given)) for given in (pods[:100], pods))  # type: ignore[misc]
     assert (many - few) / 200 < 1000
+
+
+async def test_compact_answers_as_the_command_does_also_where_a_loop_runs(files: Files) -> None:
+    cluster = Cluster.from_files(files.dump)
+    found = cluster.compact("best-fit", trials=2, seed=3)
+    assert as_tree(found.answer) == files.printed("compact", "--profile", "best-fit", "--trials", "2", "--seed", "3")
+    (row,) = found.to_dicts()
+    assert (row["profile"], row["fewest"], row["nodes"]) == ("best-fit", 1, 3)
+    assert {each.resource for each in found.fragments} == {"cpu", "memory"}
+    assert "placed anew" in str(found)
+
+
+def test_compact_compares_the_ready_profiles_or_those_of_the_configuration(files: Files) -> None:
+    ready = ["kscheduler", "best-fit", "fragmentation-aware", "dominant-most-allocated"]
+    assert [row.profile for row in Cluster.from_files(files.dump).compact(trials=1).profiles] == ready
+    own = Cluster.from_files(files.dump, configuration=files.config)
+    assert [row.profile for row in own.compact(trials=1).profiles] == ["kscheduler", "default-scheduler"]
+    with pytest.raises(ClusterError, match=r"profiles: best: there is no such profile among .*did you mean best-fit"):
+        Cluster.from_files(files.dump).compact("best")
+    with pytest.raises(ClusterError, match="trials: 0 is not from 1 to 1000"):
+        own.compact(trials=0)

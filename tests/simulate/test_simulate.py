@@ -512,7 +512,7 @@ def test_of_a_drain_the_answer_says_first_what_becomes_of_its_pods(play: Play) -
 
 def test_of_a_removal_the_answer_says_first_what_becomes_of_the_pods(play: Play) -> None:
     text = play.text("--remove-node", "a", objects=[node("a"), node("b"), pod("runs", on="a"), pod("waits", cpu="9")])
-    assert text.startswith("a, removed: 1 pod is evicted, 1 gets a node\n\n1 pod would lose their node")
+    assert text.startswith("a, removed: 1 pod is evicted, 1 gets a node\n\n1 pod would lose its node")
 
 
 def test_a_change_that_changes_nothing_is_noted(play: Play) -> None:

@@ -9,32 +9,22 @@ docs/packing.md describes what is measured.
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
-from importlib.resources import files
-from typing import Final
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
 
-from kscheduler.api.core import Pod
 from kscheduler.cli.cluster_flags import EXIT_CODES, add_cluster_flags, add_objects_file
 from kscheduler.cli.cluster_input import cluster_input
 from kscheduler.cli.parser import AppendText
 from kscheduler.cli.refusal import refusing
 from kscheduler.compact.as_text import compaction_text
-from kscheduler.compact.compaction import TRIALS, compacted
-from kscheduler.compact.compaction_result import Compaction, schema_text
-from kscheduler.compact.fragments import fragments
-from kscheduler.compact.moving_pods import MovingPods, stays_with_its_node
-from kscheduler.compact.repacking import FreeRoom, Repacking
-from kscheduler.config.types import OWN_SCHEDULER_NAME
-from kscheduler.scenario.cluster_input import ClusterInput
-from kscheduler.scenario.decide import cluster_cache
+from kscheduler.compact.compaction import MOST_TRIALS, TRIALS, check_trials, compact
+from kscheduler.compact.compaction_result import schema_text
+from kscheduler.compact.profiles import READY, profiles_of, ready_profiles
 from kscheduler.scenario.errors import ScenarioError
-from kscheduler.scenario.unreadable import notes_of, readable
 from kscheduler.text import json_line, printable, style_of, wrapped
 
-# Of `kscheduler config policies`, for packing.
-PACKING: Final = ("best-fit", "fragmentation-aware", "dominant-most-allocated")
 _PLAYED: Final = 0
-_MOST_TRIALS: Final = 1000
 _DESCRIPTION: Final = """\
 Show on how few nodes the running pods would fit if all of them were placed anew, by each profile: nodes are taken away
 at random until the pods no longer fit, as Borg's policies were compared. The scheduler's own queue and cycle run over
@@ -60,10 +50,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default=[],
         metavar="NAME",
         help="the schedulerName of a profile; may be given more than once; default: all of --config; without that "
-        f"{OWN_SCHEDULER_NAME}, {', '.join(PACKING)} of `kscheduler config policies`",
+        f"and --plugin {', '.join(READY)} of `kscheduler config policies`",
     )
     query.add_argument(
-        "--trials", type=int, default=TRIALS, metavar="N", help=f"how often nodes are drawn anew (default {TRIALS})"
+        "--trials",
+        type=int,
+        default=TRIALS,
+        metavar="N",
+        help=f"how often nodes are drawn anew, from 1 to {MOST_TRIALS} (default {TRIALS})",
     )
     query.add_argument(
         "--seed", type=int, default=1, metavar="N", help="the same seed draws the same nodes (default 1)"
@@ -84,12 +78,15 @@ def _run(args: argparse.Namespace) -> int:
     if args.schema:
         sys.stdout.write(schema_text())
         return _PLAYED
-    if not 1 <= args.trials <= _MOST_TRIALS:
-        raise ScenarioError(f"--trials: {args.trials} is not from 1 to {_MOST_TRIALS}")
-    if not (args.config or args.scheduler_name or args.plugin):
-        args.config, args.profile = _ready_profiles(), args.profile or [OWN_SCHEDULER_NAME, *PACKING]
+    check_trials(args.trials, "--trials")
+    if args.scheduler_name:
+        raise ScenarioError("--scheduler-name: each profile places all pods, whatever they name; --profile chooses one")
+    if not (args.config or args.plugin):
+        args.config, args.profile = ready_profiles(), args.profile or READY
     found = cluster_input(args, with_groups=True, with_templates=True)
-    compaction = _compaction(found, args)
+    profiles = profiles_of(found.served, args.profile, "--profile ")
+    with _Progress(profiles, args.trials) as progress:
+        compaction = compact(found, profiles, trials=args.trials, seed=args.seed, progress=progress)
     for note in compaction.notes:
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     if args.output == "json":
@@ -102,74 +99,28 @@ def _run(args: argparse.Namespace) -> int:
     return _PLAYED
 
 
-def _ready_profiles() -> str:
-    """The file of `kscheduler config policies`."""
-    return str(files("kscheduler.config").joinpath("policies.yaml"))
-
-
-def _compaction(found: ClusterInput, args: argparse.Namespace) -> Compaction:
-    """All profiles in turn. Raises `ScenarioError`."""
-    objects, left_out = readable(found.objects)
-    if not objects.nodes:
-        raise ScenarioError(f"{found.where}: there are no nodes")
-    pods = MovingPods.of(objects)
-    if not pods.moving:
-        raise ScenarioError(f"{found.where}: no pod runs that could move to another node")
-    gates = found.served.config.gates
-    room = FreeRoom(pods, gates, found.where)
-    played = []
-    for profile in _profiles(found, args.profile):
-        repacking = Repacking(
-            pods, found.served.config, profile, found.where, tuple(found.groups), found.served.registry
-        )
-        progress = _Progress(profile, args.trials)
-        played.append(compacted(repacking, room, trials=args.trials, seed=args.seed, progress=progress))
-    return Compaction(
-        nodes=len(objects.nodes),
-        nodes_in_use=len(pods.nodes_in_use),
-        moving=len(pods.moving),
-        staying=sum(map(len, pods.staying.values())),
-        waiting=pods.waiting,
-        at_least=room.fewest,
-        seed=args.seed,
-        profiles=tuple(played),
-        fragments=fragments(cluster_cache(objects, None, gates, found.where), *_running_and_waiting(objects.pods)),
-        left_out=tuple(each.name for each in left_out),
-        emulation_version=found.served.config.gates.version,
-        notes=tuple(dict.fromkeys([*found.notes, *notes_of(left_out, found.where)])),
-    )
-
-
-def _running_and_waiting(pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
-    """The pods whose requests are typical of those to come: without those of DaemonSets and of nodes."""
-    left = [pod for pod in pods if not (pod.is_terminal or stays_with_its_node(pod))]
-    return [pod for pod in left if pod.spec.node_name], [pod for pod in left if not pod.spec.node_name]
-
-
-def _profiles(found: ClusterInput, chosen: Sequence[str]) -> Sequence[str]:
-    """The profiles to be played; those that only follow a scheduler name of a pod are like the first one."""
-    served = found.served
-    names = [name for name in served.names if name not in served.followed]
-    for name in chosen:
-        if name not in names:
-            raise ScenarioError(f"--profile {name}: {served.source} has {', '.join(names)}")
-    return list(dict.fromkeys(chosen)) or names
-
-
 class _Progress:
     """A line on a terminal that tells how far it is: trials take seconds to minutes."""
 
-    def __init__(self, profile: str, trials: int) -> None:
-        self._profile, self._trials = profile, trials
+    def __init__(self, profiles: Sequence[str], trials: int) -> None:
+        self._profiles, self._trials = list(profiles), trials
         self._is_shown = sys.stderr.isatty()
 
-    def __call__(self, made: int, nodes: int) -> None:
+    def __enter__(self) -> Self:
+        self._show("all nodes")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """The line goes, also where somebody has lost patience."""
+        self._show("")
+
+    def __call__(self, profile: str, made: int, nodes: int) -> None:
         """A trial has been made, and left these nodes."""
+        which = f", profile {self._profiles.index(profile) + 1} of {len(self._profiles)}"
+        self._show(f"{profile}{which}: trial {made} of {self._trials}, {nodes} nodes")
+
+    def _show(self, text: str) -> None:
         if self._is_shown:
-            text = f"{self._profile}: trial {made} of {self._trials}, {nodes} nodes"
-            print(
-                f"\r\x1b[K{printable(text)}",
-                end="\r\x1b[K" if made == self._trials else "",
-                file=sys.stderr,
-                flush=True,
-            )
+            print(f"\r\x1b[K{printable(text)}", end="", file=sys.stderr, flush=True)

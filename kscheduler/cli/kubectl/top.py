@@ -36,7 +36,7 @@ _READ: Final = (
     *("scheduler_pending_pods", "scheduler_schedule_attempts_total", "leader_election_master_status"),
     *(_EXTENDED, _DEVICES),
 )
-# Extended resources and drivers of devices, those of which there is most.
+# Extended resources and drivers of devices, those of which the largest share is requested.
 _MOST_SCARCE: Final = 3
 _QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
 _DESCRIPTION = """\
@@ -60,7 +60,7 @@ class TopReading:
         return sum(found) if found else None
 
     def scarce(self) -> list[tuple[str, int, int]]:
-        """What few nodes have: name, requested or taken, and how many there are; those first of which there is most."""
+        """What few nodes have: name, requested or taken, and how many there are; as the status page orders them."""
         found = []
         for name in self._labels(_EXTENDED, "resource"):
             requested, whole = (self._count(_EXTENDED, resource=name, state=of) for of in ("requested", "allocatable"))
@@ -68,7 +68,7 @@ class TopReading:
         for name in self._labels(_DEVICES, "driver"):
             taken, free = (self._count(_DEVICES, driver=name, state=of) for of in ("taken", "free"))
             found.append((name, taken, taken + free))
-        return sorted(found, key=lambda each: (-each[2], each[0]))[:_MOST_SCARCE]
+        return sorted(found, key=lambda each: (-each[1] / max(each[2], 1), each[2], each[0]))[:_MOST_SCARCE]
 
     def _labels(self, metric: str, label: str) -> set[str]:
         return {dict(labels).get(label, "") for known, labels in self.metrics if known == metric}
@@ -156,7 +156,7 @@ def screen(now: TopReading, before: TopReading | None, at: datetime, style: Styl
         *aligned([("queue", *_QUEUES), ("pods", *(_number(now, queue) for queue in _QUEUES))], {1, 2, 3, 4}),
         "",
         _rates(now, before),
-        *_scarce(now),
+        *(line if height is None else line[: style.width] for line in _scarce(now)),
         "",
     ]
     yield from head

@@ -26,7 +26,7 @@ from kscheduler.aio.tasks import BackgroundService
 from kscheduler.server.browser_login import EVENTS, UI, TokenAuthorizer
 from kscheduler.server.status_page import rendering
 from kscheduler.server.status_page.facts.finding import SORTED_BY, find, listed
-from kscheduler.server.status_page.facts.heat import most_offered
+from kscheduler.server.status_page.facts.heat import scarcest
 from kscheduler.server.status_page.facts.node_story import node_story
 from kscheduler.server.status_page.facts.not_served import NotServed, not_served
 from kscheduler.server.status_page.facts.overview import Pending
@@ -170,8 +170,10 @@ class StatusPage:
         zone = request.query.get("zone")
         zone = zone if zone in {name for name, _ in zones} else None
         sorted_by = request.query.get("sort", "name")
-        extended = [each.name for each in most_offered(self.view.heat.extended())]
-        sorted_by = sorted_by if sorted_by in (*SORTED_BY, *extended) else "name"
+        extended = [each.name for each in scarcest(self.view.heat.extended())]
+        if sorted_by not in (*SORTED_BY, *extended):
+            sorted_by = sorted_by if self.view.heat.has(sorted_by) else "name"
+            extended += [sorted_by] if sorted_by != "name" else []
         page = request.query.get("page", "1")
         number = int(page) if page.isascii() and page.isdecimal() and len(page) < 9 else 1
         values = {

@@ -9,7 +9,7 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.server.status_page.facts.devices import MAX_HOLDERS, DeviceTotals, claims_of
-from kscheduler.server.status_page.facts.heat import HeatMap, ScarceResource, most_offered
+from kscheduler.server.status_page.facts.heat import HeatMap, ScarceResource, scarcest
 from kscheduler.server.status_page.facts.node_story import node_story
 from kscheduler.server.status_page.facts.overview import OverviewReader
 from kscheduler.server.status_page.facts.pod_story import pod_story
@@ -92,7 +92,7 @@ async def test_a_nodes_page_has_its_devices_by_class_and_who_holds_them() -> Non
     assert f"<code>{DRIVER}/node/1</code>" in page
 
 
-def test_the_figures_have_devices_and_extended_resources_of_which_there_is_most() -> None:
+def test_devices_are_counted_by_driver() -> None:
     """Devices by driver, those of older generations of a pool left out; what is taken follows claims."""
     scene = scene_with_devices()
     cache = scene.assembly.cache
@@ -104,8 +104,13 @@ def test_the_figures_have_devices_and_extended_resources_of_which_there_is_most(
     assert totals.by_driver() == (ScarceResource(DRIVER, 2, 10),)
     cache.devices.claims.add(claim_of("gone", "nowhere", "7"))
     assert totals.by_driver() == (ScarceResource(DRIVER, 2, 10),)
-    found = [ScarceResource(f"a.b/{number}", 0, number) for number in range(1, 6)]
-    assert [each.there for each in most_offered(found)] == [5, 4, 3]
+
+
+def test_the_scarcest_are_those_of_which_most_is_requested_not_those_of_which_there_is_most() -> None:
+    """KubeVirt gives each node a thousand of devices that nearly nobody asks for."""
+    found = [ScarceResource(f"devices.kubevirt.io/{name}", 0, 4000) for name in ("kvm", "tun", "vhost-net")]
+    gpus = ScarceResource("nvidia.com/gpu", 12, 16)
+    assert scarcest([*found, gpus, ScarceResource("idle", 0, 8)]) == (gpus, ScarceResource("idle", 0, 8), found[0])
 
 
 async def test_the_overview_shows_how_many_gpus_are_requested() -> None:

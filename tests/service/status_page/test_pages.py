@@ -223,7 +223,8 @@ async def test_pages_are_kept_nowhere_and_files_for_ever(scene: Scene) -> None:
 
 
 async def test_nodes_are_drawn_and_listed_by_extended_resources_too(scene: Scene) -> None:
-    gpus: dict[str, Any] = {"nvidia.com/gpu": "8"}
+    plenty = {f"devices.kubevirt.io/{name}": "1k" for name in ("kvm", "tun", "vhost-net")}
+    gpus: dict[str, Any] = {"nvidia.com/gpu": "8", **plenty}
     for number in range(2):
         put(scene.server, "nodes", node_tree(f"gpu-{number}", cpu="64", **gpus))
     put(scene.server, "pods", pod_tree("train", requests={"cpu": "1", "nvidia.com/gpu": "6"}))
@@ -236,6 +237,7 @@ async def test_nodes_are_drawn_and_listed_by_extended_resources_too(scene: Scene
     assert "6 / 8" in listed
     rows = [row.partition('"')[0] for row in listed.split('<td><a class="name" href="/ui/nodes/')[1:]]
     assert rows[0] == node_of(scene.server, "train")
+    assert "0 / 1,000" in await scene.page("/ui/nodes?sort=devices.kubevirt.io%2Fvhost-net")
     assert (await scene.get("/ui/events?by=amd.com%2Fgpu"))[0] == 400
 
 

@@ -19,8 +19,9 @@ from kscheduler.framework.pods.requests import is_extended
 
 # Blocks of their own, the largest; the nodes of all further zones stand together.
 MAX_ZONES: Final = 24
-# Extended resources and drivers of devices among the figures.
-MAX_OFFERED: Final = 3
+# Extended resources and drivers of devices among the figures, and resources that a picture can be drawn by.
+MAX_SCARCE: Final = 3
+MAX_CHOICES: Final = 12
 # What a picture of any cluster can show, by its name in the address; extended resources stand beside it.
 BY: Final = {"use": "the higher of CPU and memory", "cpu": "CPU", "memory": "memory", "pods": "number of pods"}
 # Letters: nothing requested, more than 90 %, more than all, unschedulable, nothing there to request. Between the first
@@ -78,9 +79,12 @@ class ScarceResource(msgspec.Struct, frozen=True):
     there: int
 
 
-def most_offered(found: Iterable[ScarceResource]) -> tuple[ScarceResource, ...]:
-    """The few of which there is most."""
-    return tuple(sorted(found, key=lambda each: (-each.there, each.name))[:MAX_OFFERED])
+def scarcest(found: Iterable[ScarceResource], most: int = MAX_SCARCE) -> tuple[ScarceResource, ...]:
+    """The few of which the largest share is requested, and of those with equal shares there are fewest.
+
+    Not those of which there is most: a thousand places for a device plugin's helpers on each node say nothing.
+    """
+    return tuple(sorted(found, key=lambda each: (-each.requested / max(each.there, 1), each.there, each.name))[:most])
 
 
 class HeatMap:
@@ -105,8 +109,8 @@ class HeatMap:
         return self._cells
 
     def choices(self) -> dict[str, str]:
-        """What a picture can show: `BY`, and the extended resources of which there is most; by name, with its words."""
-        return BY | {each.name: each.name for each in most_offered(self.extended())}
+        """What a picture can show: `BY`, and extended resources, the scarcest first; by name, with its words."""
+        return BY | {each.name: each.name for each in scarcest(self.extended(), MAX_CHOICES)}
 
     def letters(self, by: str) -> str:
         """How full each cell is. `by`: of `choices`; of a resource that no node has, no cell has anything."""
@@ -126,6 +130,10 @@ class HeatMap:
             there = int(nodes.amounts(nodes.allocatable, name, rows).sum())
             if there:
                 yield ScarceResource(name, int(nodes.amounts(nodes.requested, name, rows).sum()), there)
+
+    def has(self, resource: str) -> bool:
+        """Whether a node has the extended resource."""
+        return any(each.name == resource for each in self.extended())
 
     def summary(self) -> Summary:
         """All nodes in numbers."""

@@ -10,7 +10,7 @@ from kscheduler.answers.pending_in_queue import PendingInQueue
 from kscheduler.scheduling.observations import AttemptResult, Observations
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt, FailedAttempt, RecentPreemption
 from kscheduler.server.status_page.facts.devices import DeviceTotals
-from kscheduler.server.status_page.facts.heat import HeatMap, ScarceResource, Summary, most_offered
+from kscheduler.server.status_page.facts.heat import HeatMap, ScarceResource, Summary, scarcest
 from kscheduler.server.status_page.facts.in_words import seconds_of
 from kscheduler.server.status_page.sources import PageSources
 from kscheduler.telemetry.series import Histogram
@@ -48,7 +48,7 @@ class OverviewFigures(msgspec.Struct, frozen=True):
 
     cluster: Summary
     scarce: tuple[ScarceResource, ...]
-    """Devices by driver and extended resources, those first of which there is most."""
+    """Devices by driver and extended resources, those first of which the largest share is requested."""
     pending: int
     scheduled: int
     unschedulable: int
@@ -137,7 +137,7 @@ class OverviewReader:
         ]
         return OverviewFigures(
             cluster=self._heat.summary(),
-            scarce=most_offered((*self._devices.by_driver(), *self._heat.extended())),
+            scarce=scarcest((*self._devices.by_driver(), *self._heat.extended())),
             pending=pending,
             scheduled=by_result[AttemptResult.SCHEDULED],
             unschedulable=by_result[AttemptResult.UNSCHEDULABLE],
