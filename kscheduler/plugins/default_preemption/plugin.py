@@ -245,8 +245,13 @@ def _no_candidate(nodes: NodeTable, tried: Tried) -> PostFilterResult:
     """No eviction would help, so a nomination is taken back ("" as the node). After errors it stays as it is."""
     if tried.errors:
         return PostFilterResult(error(_aggregate(tried.errors)))
-    explained = [part.rows for part in tried.rejections]
-    others = np.setdiff1d(nodes.rows(), np.concatenate(explained)) if explained else nodes.rows()
+    others = nodes.rows()
+    if tried.rejections:  # a mask, because sorting ten thousand rows costs more than all else of a hopeless pod
+        is_other = np.zeros(nodes.capacity, dtype=np.bool_)
+        is_other[others] = True
+        for part in tried.rejections:
+            is_other[part.rows] = False
+        others = np.flatnonzero(is_other)
     rejections = [*tried.rejections, rejection(others, NOT_HELPFUL)] if len(others) else tried.rejections
     message = FitError(len(nodes), Diagnosis(rejections=rejections)).message
     return PostFilterResult(unschedulable(message), "")
