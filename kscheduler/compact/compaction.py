@@ -15,7 +15,7 @@ from kscheduler.assembly import group_apis
 from kscheduler.compact.compaction_result import Compaction, ProfileCompaction
 from kscheduler.compact.fragments import fragments, typical_pods
 from kscheduler.compact.moving_pods import MovingPods
-from kscheduler.compact.repacking import FreeRoom, Repacking
+from kscheduler.compact.repacking import DrawnRoom, FreeRoom, Repacking
 from kscheduler.scenario.cluster_input import ClusterInput
 from kscheduler.scenario.decide import cluster_cache
 from kscheduler.scenario.errors import ScenarioError
@@ -101,35 +101,26 @@ def _drawn(nodes: Sequence[Node], chance: random.Random) -> list[str]:
     return [node.metadata.name for node in sorted(drawn, key=lambda node: node.spec.unschedulable)]
 
 
-def _trial(repacking: Repacking, room: FreeRoom, drawn: Sequence[str]) -> tuple[str, ...]:
-    """The nodes that are left."""
-    left, stays, in_vain = list(drawn), list[str](), 0
-    """`left` may go, its last nodes first; `stays` is needed."""
-    at_once = len(left)
-    while left and in_vain < LAST_TRIES:
-        most = _most(room, left, stays)
-        if most == 0:  # the others have too little of something, of which this one has a lot
-            stays.append(left.pop())
+def _trial(repacking: Repacking, free: FreeRoom, drawn: Sequence[str]) -> tuple[str, ...]:
+    """The nodes that are left: the first `length` of those drawn, and some that were found to be needed."""
+    room, length, at_once = DrawnRoom(free, drawn), len(drawn), len(drawn)
+    stays: list[str] = []
+    in_vain = 0
+    while length and in_vain < LAST_TRIES:
+        may_go = length - room.needed
+        if may_go <= 0:  # the others have too little of something, of which the last one has a lot
+            length -= 1
+            stays.append(drawn[length])
+            room.keep(length)
             continue
-        at_once = min(at_once, most)
-        rest = left[:-at_once]
-        if not repacking.left_over([*rest, *stays]):
-            left, in_vain, at_once = rest, 0, 2 * at_once
+        at_once = min(at_once, may_go)
+        if not repacking.left_over([*drawn[: length - at_once], *stays]):
+            length, in_vain, at_once = length - at_once, 0, 2 * at_once
         elif at_once > 1:
             at_once //= 2
         else:
-            stays.append(left.pop())
+            length -= 1
+            stays.append(drawn[length])
+            room.keep(length)
             in_vain += 1
-    return (*left, *stays)
-
-
-def _most(room: FreeRoom, left: Sequence[str], stays: Sequence[str]) -> int:
-    """How many of the last nodes may go by the sum of the requests."""
-    least, most = 0, len(left)
-    while least < most:
-        middle = (least + most + 1) // 2
-        if room.is_enough([*left[:-middle], *stays]):
-            least = middle
-        else:
-            most = middle - 1
-    return least
+    return (*drawn[:length], *stays)

@@ -2,11 +2,12 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from kscheduler.aio.synchronous import run_synchronously
 from kscheduler.compact.moving_pods import MovingPods
@@ -64,7 +65,7 @@ def _why(waiting: StillPending) -> StillPending:
 class FreeRoom:
     """What nodes have beside the pods that stay with them, and what the moving pods ask for together.
 
-    Nodes with less than that need not be tried. Resources that stand for devices are not counted.
+    Nodes that have less together need not be tried. Resources that stand for devices are not counted.
     """
 
     def __init__(self, pods: MovingPods, gates: FeatureGates, where: str) -> None:
@@ -82,15 +83,11 @@ class FreeRoom:
             for name in counted
         ]
         columns.append(nodes.allowed_pods[rows] - nodes.pod_count[rows])
-        self._free = np.maximum(np.stack(columns), 0)
-        """Int64, by resource and node; the last row is the number of pods."""
-        self._asked = np.array([*(asked[name] for name in counted), len(pods.moving)], dtype=np.int64)
-        self._place = {nodes.name_of(row): place for place, row in enumerate(rows.tolist())}
-
-    def is_enough(self, nodes: Collection[str]) -> bool:
-        """Whether these nodes have as much of each resource as is asked for."""
-        places = [self._place[name] for name in nodes]
-        return bool((self._free[:, places].sum(axis=1) >= self._asked).all())
+        self.free: NDArray[np.int64] = np.maximum(np.stack(columns), 0)
+        """By resource and node; the last row is the number of pods."""
+        self.asked: NDArray[np.int64] = np.array([*(asked[name] for name in counted), len(pods.moving)], dtype=np.int64)
+        self.place = {nodes.name_of(row): place for place, row in enumerate(rows.tolist())}
+        """The column of a node."""
 
     @property
     def fewest(self) -> int:
@@ -98,7 +95,28 @@ class FreeRoom:
 
         One more than there are: all of them are not enough.
         """
-        largest_first = -np.sort(-self._free, axis=1)
-        is_short = largest_first.cumsum(axis=1) < self._asked[:, np.newaxis]
+        largest_first = -np.sort(-self.free, axis=1)
+        is_short = largest_first.cumsum(axis=1) < self.asked[:, np.newaxis]
         too_few: list[int] = is_short.sum(axis=1).tolist()
         return max(too_few) + 1
+
+
+class DrawnRoom:
+    """The same along nodes in a drawn order, of which some are kept whatever becomes of the others."""
+
+    def __init__(self, room: FreeRoom, drawn: Sequence[str]) -> None:
+        self._free = room.free[:, [room.place[name] for name in drawn]]
+        nothing = np.zeros((len(self._free), 1), dtype=np.int64)
+        self._sums = np.concatenate([nothing, self._free.cumsum(axis=1)], axis=1)
+        """By resource, of the first nodes: of none, of one and so on."""
+        self._wanting = room.asked.copy()
+        """What the kept nodes do not have."""
+
+    @property
+    def needed(self) -> int:
+        """How many of the first nodes have, with the kept ones, as much of each resource as is asked for."""
+        return max(int(np.searchsorted(sums, wanting)) for sums, wanting in zip(self._sums, self._wanting, strict=True))
+
+    def keep(self, place: int) -> None:
+        """The node at this place of the order is kept."""
+        self._wanting -= self._free[:, place]

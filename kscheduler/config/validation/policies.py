@@ -24,6 +24,8 @@ MAX_PRICE = 1e9
 # Shapes of pods: each takes its share of the time of every decision.
 MAX_TYPICAL_PODS = 256
 MAX_TYPICAL_COUNT = 10**9
+# Resources of nodes whose names have no domain.
+_NATIVE = ("cpu", "memory", "ephemeral-storage")
 
 
 def random_score(path: str, args: args_kinds.RandomScoreArgs, gates: FeatureGates) -> Problems:
@@ -156,7 +158,10 @@ def fragmentation_aware(path: str, args: args_kinds.FragmentationAwareArgs, _gat
         where = f"{path}.typicalPods[{index}]"
         if not 0 < typical.count <= MAX_TYPICAL_COUNT:
             yield invalid(f"{where}.count", typical.count, f"not in valid range [1-{MAX_TYPICAL_COUNT}]")
+        if not typical.requests:
+            yield required(f"{where}.requests", "what such a pod requests: {cpu: 4, nvidia.com/gpu: 1}")
         for name, amount in typical.requests.items():
+            yield from _known_to_nodes(f"{where}.requests[{name}]", name)
             yield from _amount(f"{where}.requests[{name}]", amount)
         for key in typical.node_selector:
             yield from _key(f"{where}.nodeSelector", key)
@@ -171,6 +176,8 @@ def fragmentation_aware(path: str, args: args_kinds.FragmentationAwareArgs, _gat
 
 def _devices(path: str, devices: args_kinds.SharedDevices) -> Problems:
     yield from _resource_name(f"{path}.resource", devices.resource, set())
+    if devices.resource and "/" not in devices.resource:
+        yield invalid(f"{path}.resource", devices.resource, "must be an extended resource, such as nvidia.com/gpu")
     if devices.share_resource:
         yield from _resource_name(f"{path}.shareResource", devices.share_resource, {devices.resource})
     yield from _key(f"{path}.annotation", devices.annotation)
@@ -181,6 +188,13 @@ def _resource_name(path: str, name: str, seen: set[str]) -> Problems:
         yield duplicate(path, name)
     seen.add(name)
     yield from _key(path, name)
+    yield from _known_to_nodes(path, name)
+
+
+def _known_to_nodes(path: str, name: str) -> Problems:
+    """A name without a domain is one of Kubernetes' own, or a slip that would make all nodes equal."""
+    if name and "/" not in name and name not in _NATIVE and not name.startswith("hugepages-"):
+        yield unsupported(path, name, (*_NATIVE, "hugepages-SIZE", "DOMAIN/NAME"))
 
 
 def _positive_amount(path: str, text: str) -> Problems:

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import yaml
@@ -21,7 +22,7 @@ from kscheduler.assembly.configured import ConfigurationReader
 from kscheduler.cli import main
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import from_tree
-from kscheduler.config.plugin_args import SharedDevices
+from kscheduler.config.plugin_args import ARGS_KINDS, SharedDevices
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -252,7 +253,12 @@ async def learn() -> None:
         ("DeviceShares", {"devices": {"shareResource": GPU}}, "devices.shareResource"),
         ("FragmentationAware", {"strandedWeight": -1}, "strandedWeight"),
         ("FragmentationAware", {"learningInterval": "1ms"}, "learningInterval"),
-        ("FragmentationAware", {"typicalPods": [{"count": 0}]}, "typicalPods[0].count"),
+        ("BestFit", {"resources": [{"name": "memry", "largest": "1"}]}, "resources[0].name"),
+        ("DominantMostAllocated", {"resources": ["gpu"]}, "resources[0]"),
+        ("FragmentationAware", {"devices": {"resource": "memory"}}, "devices.resource"),
+        ("FragmentationAware", {"typicalPods": [{}]}, "typicalPods[0].requests"),
+        ("FragmentationAware", {"typicalPods": [{"requests": {"cpuu": "1"}}]}, "typicalPods[0].requests[cpuu]"),
+        ("FragmentationAware", {"typicalPods": [{"requests": {"cpu": "1"}, "count": 0}]}, "typicalPods[0].count"),
         ("FragmentationAware", {"typicalPods": [{"requests": {"cpu": "x"}}]}, "typicalPods[0].requests[cpu]"),
         ("FragmentationAware", {"typicalPods": [{}] * 257}, "typicalPods"),
     ],
@@ -283,6 +289,12 @@ BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 def test_each_configuration_of_the_page_can_be_used(text: str) -> None:
     configured = ConfigurationReader().read_bytes(text.encode(), "page")
     assert profile_problems(configured.config, configured.registry) == ()
+
+
+def test_the_page_names_each_argument() -> None:
+    for plugin in PACKING:
+        for field in msgspec.structs.fields(ARGS_KINDS[plugin.name]):
+            assert f"| {plugin.name} | `{field.encode_name}` |" in PAGE
 
 
 def test_the_page_has_a_profile_for_each_plugin() -> None:
