@@ -176,11 +176,11 @@ def enabling(loaded: LoadedConfig, names: Sequence[str]) -> LoadedConfig:
     if not names:
         return loaded
     configuration = loaded.configuration
-    profiles = tuple(_profileenabling(profile, names) for profile in configuration.profiles)
+    profiles = tuple(_profile_enabling(profile, names) for profile in configuration.profiles)
     return replace(loaded, configuration=msgspec.structs.replace(configuration, profiles=profiles))
 
 
-def _profileenabling(profile: KubeSchedulerProfile, names: Sequence[str]) -> KubeSchedulerProfile:
+def _profile_enabling(profile: KubeSchedulerProfile, names: Sequence[str]) -> KubeSchedulerProfile:
     before = profile.plugins.multi_point
     new = (PluginEntry(name) for name in names if name not in {entry.name for entry in before.enabled})
     multi_point = msgspec.structs.replace(before, enabled=(*before.enabled, *new))

@@ -1,9 +1,10 @@
-"""`kscheduler compact`: on how few nodes would the pods of a cluster run, if all of them were placed anew?
+"""`kscheduler compact`: on how few nodes would the pods of a cluster run, if all of them were rescheduled?
 
-moving_pods         the pods that can move, and those that stay with their node
-repacking           they are placed anew on some of the nodes, by the scheduler of `kscheduler simulate`
+unplaced_cluster    the cluster with its pods off their nodes, but for those that stay with theirs
+free_capacity       what its nodes have free, added up
+repacking           the pods are rescheduled on some of the nodes, by the scheduler of `kscheduler simulate`
 profiles            those that are compared
-compaction          nodes are taken away at random until the pods no longer fit, some trials for each profile
+compaction          nodes are removed at random until the pods no longer fit, some trials for each profile
 fragments           how much of what is free today no pod like theirs could use, and why
 compaction_result   what came of it, for programs by `compaction.schema.json`; `as_text` for people
 """

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kscheduler.compact.compaction_result import Compaction, Fragments, ProfileCompaction
+from kscheduler.compact.compaction_result import Compaction, ProfileCompaction, ResourceFragmentation
 from kscheduler.framework.reasons.wording import share_texts
 from kscheduler.simulate.simulation_result import StillPending
 from kscheduler.text import BOLD, INDENT, PLAIN, RED, Style, aligned, nodes, printable, wrapped
@@ -28,8 +28,8 @@ def _lines(compaction: Compaction, style: Style) -> Iterator[str]:
         yield f"{INDENT}{_pods(compaction.staying)} of DaemonSets and of nodes themselves, which go with their node"
     if compaction.waiting:
         yield f"{INDENT}{_pods(compaction.waiting)} without a node, left out"
-    if compaction.leaving:
-        yield f"{INDENT}{_pods(compaction.leaving)} being deleted, left out"
+    if compaction.terminating:
+        yield f"{INDENT}{_pods(compaction.terminating)} being deleted, left out"
     if compaction.at_least > compaction.nodes:
         yield style.paint("all nodes together have less than these pods request", RED)
     else:
@@ -40,7 +40,7 @@ def _lines(compaction: Compaction, style: Style) -> Iterator[str]:
     if not played:
         return
     count = len(played[0].trials)
-    yield f"placed anew, nodes taken away at random until they no longer fit, {count} trial{'s' * (count > 1)}:"
+    yield f"rescheduled, nodes removed at random until they no longer fit, {count} trial{'s' * (count > 1)}:"
     heading = (f"{INDENT}profile", "fewest", "median", "90 %", "of today's nodes")
     rows = [
         (
@@ -55,7 +55,7 @@ def _lines(compaction: Compaction, style: Style) -> Iterator[str]:
     yield from rest
 
 
-def _fragments(found: Sequence[Fragments]) -> Iterator[str]:
+def _fragments(found: Sequence[ResourceFragmentation]) -> Iterator[str]:
     """Resources of which something cannot be used."""
     rows = []
     for each in found:
@@ -64,11 +64,11 @@ def _fragments(found: Sequence[Fragments]) -> Iterator[str]:
             share = f"({100 * each.unusable / each.free:.0f} %)"
             rows.append((f"{INDENT}{printable(each.resource)}", f"{unusable} of {free}", share, _why(each)))
     if rows:
-        yield "free, and of no use to any pod like those that run or wait:"
+        yield "free, but unusable by pods like those that run or wait:"
         yield from aligned(rows, {1, 2})
 
 
-def _why(fragments: Fragments) -> str:
+def _why(fragments: ResourceFragmentation) -> str:
     """`30 for lack of cpu, 4 on cordoned nodes`; the largest parts first."""
     parts = sorted(fragments.lacking.items(), key=lambda part: (-part[1], part[0]))
     texts = [
@@ -81,7 +81,7 @@ def _why(fragments: Fragments) -> str:
     return ", ".join(texts)
 
 
-def _amount(fragments: Fragments, amount: int) -> str:
+def _amount(fragments: ResourceFragmentation, amount: int) -> str:
     """In the unit of all that is free."""
     return share_texts(fragments.resource, amount, fragments.free)[0]
 
@@ -94,7 +94,7 @@ def _unplaced(profiles: Sequence[ProfileCompaction], style: Style) -> Iterator[s
             alike.setdefault(profile.unplaced, []).append(printable(profile.profile))
     for unplaced, names in alike.items():
         heading = style.paint(f"{_pods(len(unplaced))} would find no place", RED)
-        yield f"{', '.join(names)}: {heading} if all were placed anew on all nodes, so there are no trials"
+        yield f"{', '.join(names)}: {heading} if all were rescheduled on all nodes, so there are no trials"
         for each in unplaced[:_MOST]:
             yield f"{INDENT}{printable(each.pod)}: {printable(each.message)}"
         if len(unplaced) > _MOST:

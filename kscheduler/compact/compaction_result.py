@@ -28,7 +28,7 @@ class ProfileCompaction(ReadAnswer, frozen=True, kw_only=True):
     kept: Annotated[Names, Meta(description="The nodes of the trial that needed fewest, by name.")] = ()
     unplaced: Annotated[
         tuple[StillPending, ...],
-        Meta(description="Pods that find no place when all are placed anew on all nodes; there are no trials then."),
+        Meta(description="Pods that find no place when all are rescheduled on all nodes; there are no trials then."),
     ] = ()
 
     @property
@@ -47,7 +47,7 @@ class ProfileCompaction(ReadAnswer, frozen=True, kw_only=True):
         return sorted(self.trials)[ceil(0.9 * len(self.trials)) - 1]
 
 
-class Fragments(ReadAnswer, frozen=True, kw_only=True):
+class ResourceFragmentation(ReadAnswer, frozen=True, kw_only=True):
     """What is free of a resource, and how much of it no typical pod could use; in the scheduler's units."""
 
     resource: str
@@ -63,7 +63,7 @@ class Fragments(ReadAnswer, frozen=True, kw_only=True):
 
     @property
     def unusable(self) -> int:
-        """All of it."""
+        """Cordoned and lacking, added up."""
         return self.cordoned + sum(self.lacking.values())
 
 
@@ -74,7 +74,7 @@ class Compaction(ReadAnswer, frozen=True, kw_only=True):
     kind: Literal["Compaction"] = "Compaction"
     nodes: Annotated[int, Meta(description="How many nodes there are.")]
     nodes_in_use: Annotated[int, Meta(description="How many of them have a pod that can move.")]
-    moving: Annotated[int, Meta(description="Pods that are placed anew.")]
+    moving: Annotated[int, Meta(description="Pods that are rescheduled.")]
     staying: Annotated[int, Meta(description="Pods of DaemonSets and static pods: they go with their node.")]
     waiting: Annotated[int, Meta(description="Pods without a node, which are left out.")] = field(name="pending")
     at_least: Annotated[
@@ -84,11 +84,11 @@ class Compaction(ReadAnswer, frozen=True, kw_only=True):
             "all of them do not."
         ),
     ]
-    leaving: Annotated[int, Meta(description="Pods that are being deleted, which are left out.")] = 0
+    terminating: Annotated[int, Meta(description="Pods that are being deleted, which are left out.")] = 0
     seed: Annotated[int, Meta(description="The same seed draws the same nodes.")]
     profiles: Annotated[tuple[ProfileCompaction, ...], Meta(description="In the order of the configuration.")]
     fragments: Annotated[
-        tuple[Fragments, ...],
+        tuple[ResourceFragmentation, ...],
         Meta(description="Of the pods as they are placed today, by resource that a typical pod requests."),
     ] = ()
     left_out: Annotated[Names, Meta(description="Objects that cannot be read, such as `node web-1`.")] = ()
@@ -102,6 +102,6 @@ def schema_text() -> str:
 
 
 def compaction_schema() -> dict[str, Any]:
-    """The same, made anew."""
+    """The same, generated from the structs."""
     found = definitions([Compaction], IN_SCHEMA)
     return root_schema("compact:v1:compaction", "Compaction", found.pop("Compaction"), found)

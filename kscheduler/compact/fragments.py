@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.core import Pod
-from kscheduler.compact.compaction_result import Fragments
-from kscheduler.compact.moving_pods import stays_with_its_node
+from kscheduler.compact.compaction_result import ResourceFragmentation
+from kscheduler.compact.unplaced_cluster import stays_with_its_node
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.cache import Cache
 
@@ -27,7 +27,7 @@ _PODS: Final = "pods"
 Shape = tuple[tuple[str, int], ...]
 
 
-def fragments(cache: Cache, running: Iterable[Pod], waiting: Iterable[Pod]) -> tuple[Fragments, ...]:
+def fragments(cache: Cache, running: Iterable[Pod], waiting: Iterable[Pod]) -> tuple[ResourceFragmentation, ...]:
     """By resource that a typical pod requests. `cache`: with the running pods on their nodes."""
     nodes, rows = cache.nodes, cache.nodes.rows()
     mix = typical(map(_shape, running), map(_shape, waiting))
@@ -79,11 +79,11 @@ def _of_resource(
     asked: NDArray[np.int64],
     counts: NDArray[np.int64],
     cordoned: NDArray[np.bool_],
-) -> Fragments:
+) -> ResourceFragmentation:
     """`asked`: the shapes that request the resource, a row each; `free`: a row for each resource, a column a node."""
     usable = np.zeros(free.shape[1], dtype=np.bool_)
+    # By resource and node: how many of the pods find too little.
     short = np.zeros(free.shape, dtype=np.int64)
-    """By resource and node: how many of the pods find too little."""
     for shape, count in zip(asked, counts, strict=True):
         lacks = shape[:, np.newaxis] > free
         usable |= ~lacks.any(axis=0)
@@ -92,7 +92,7 @@ def _of_resource(
     wasted = ~usable & ~cordoned & (there > 0)
     scarcest = short.argmax(axis=0)
     amounts = {names[each]: int(there[wasted & (scarcest == each)].sum()) for each in range(len(names))}
-    return Fragments(
+    return ResourceFragmentation(
         resource=name,
         free=int(there.sum()),
         cordoned=int(there[cordoned].sum()),

@@ -2,7 +2,7 @@
 
 The problem: ten thousand parked pods may each wait for a pod with a label of its own, and every pod that is bound is
 such an event. The idea: a plugin whose hint compares labels names the keys under which a parked pod is to be found, and
-the keys that an event opens. The hint is called for the pods found so, and for no others: it still decides. So an index
+the keys of an event. The hint is called for the pods found so, and for no others: it still decides. So an index
 may find too many pods, but never too few.
 """
 
@@ -17,7 +17,7 @@ from kscheduler.framework.pods.affinity_terms import PodMatch
 from kscheduler.framework.pods.pod_info import PodInfo
 
 # Namespace, label key, label value; `None` for any.
-Drawer = tuple[str | None, str | None, str | None]
+LabelKey = tuple[str | None, str | None, str | None]
 
 
 class HintIndex(msgspec.Struct, frozen=True, eq=False):
@@ -26,11 +26,11 @@ class HintIndex(msgspec.Struct, frozen=True, eq=False):
     Where the changed object is the parked pod itself, the queue calls the hint in any case.
     """
 
-    waits_under: Callable[[PodInfo], Iterable[Hashable] | None]
-    """The keys under which a parked pod is found; `None`: its hint is called for every event. They may change with the
-    pod alone."""
-    opened_by: Callable[[KubeObject | None, KubeObject | None], Iterable[Hashable] | None]
-    """The keys that a change from the first object to the second opens; `None`: the hint is called for every pod."""
+    pod_keys: Callable[[PodInfo], Iterable[Hashable] | None]
+    """The keys under which a parked pod is found; `None`: its hint is called for every event. They depend on the
+    pod and on nothing else."""
+    event_keys: Callable[[KubeObject | None, KubeObject | None], Iterable[Hashable] | None]
+    """The keys of a change from the first object to the second; `None`: the hint is called for every pod."""
 
 
 class IndexedEvent(ClusterEventWithHint, frozen=True):
@@ -45,8 +45,8 @@ def narrowest(selectors: Iterable[Selector]) -> Requirement | None:
     return min(listed, key=lambda requirement: len(requirement.values), default=None)
 
 
-def drawers_of(match: PodMatch) -> Iterator[Drawer]:
-    """Where a set of pods is filed: each pod in it opens at least one of these drawers (`drawers_with`)."""
+def keys_of_match(match: PodMatch) -> Iterator[LabelKey]:
+    """The keys of a set of pods: each pod in it has at least one of them (`keys_of_labels`)."""
     part, narrowing = match, narrowest(match.selectors)
     # Of an intersection any part will do: one about the values of a label, if there is one.
     while narrowing is None and part.also is not None:
@@ -62,8 +62,8 @@ def drawers_of(match: PodMatch) -> Iterator[Drawer]:
                 yield place, narrowing.key, value
 
 
-def drawers_with(namespace: str, labels: Mapping[str, str]) -> Iterator[Drawer]:
-    """The drawers with the sets that may contain a pod with this namespace and these labels."""
+def keys_of_labels(namespace: str, labels: Mapping[str, str]) -> Iterator[LabelKey]:
+    """The keys of the sets that may contain a pod with this namespace and these labels."""
     for place in (namespace, None):
         yield place, None, None
         for key, value in labels.items():

@@ -7,12 +7,13 @@
     print(result)
     result.cluster.utilisation().to_pandas()
 
-Nothing here decides: `schedule`, `simulate` and `drain` play what `kscheduler simulate` plays, `explain` answers as
-`kscheduler explain` does. docs/library.md is for readers who know pandas and notebooks, and not this project.
+Nothing here decides: `schedule`, `simulate` and `drain` play what `kscheduler simulate` plays, `explain` and
+`compact` answer as the commands of these names do. docs/library.md is for readers who know pandas and notebooks, and
+not this project.
 
     cluster             `Cluster`, and the results that hold the cluster as it is then
     questions           what its methods ask of the layers below
-    results, table      pods and explanations, as text, HTML, dicts and data frames
+    results, table      pods, explanations and profiles, as text, HTML, dicts and data frames
     node_rows           nodes, pods and utilisation as rows
     given, configured   what a caller gives: objects, files, configurations, plugins
     live                a cluster that is read from its API server
@@ -21,7 +22,7 @@ Nothing here decides: `schedule`, `simulate` and `drain` play what `kscheduler s
 
 from kscheduler.library.cluster import Cluster, ScheduleResult, SimulationResult
 from kscheduler.library.cluster_error import ClusterError
-from kscheduler.library.node_rows import NodeRow, NodeUtilisation, PodRow
+from kscheduler.library.node_rows import FragmentationRow, NodeRow, NodeUtilisation, PodRow
 from kscheduler.library.results import CompactResult, ExplainResult, PodResult, ProfileNodes
 from kscheduler.library.table import Table
 
@@ -30,6 +31,7 @@ __all__ = [
     "ClusterError",
     "CompactResult",
     "ExplainResult",
+    "FragmentationRow",
     "NodeRow",
     "NodeUtilisation",
     "PodResult",

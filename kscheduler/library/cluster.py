@@ -264,11 +264,11 @@ class Cluster:
             return ExplainResult(explanation, self.rules)
 
     def compact(self, profiles: Names = (), *, trials: int = TRIALS, seed: int = 1) -> CompactResult:
-        """On how few nodes the pods would run if all were placed anew, by profile: as `kscheduler compact` tells it.
+        """On how few nodes the pods would run if all were rescheduled, by profile: as `kscheduler compact` tells it.
 
         `profiles`: scheduler names; by default all of the configuration, and without one (and without plugins) the
-        default profile and the ready ones for packing. `trials`: how often nodes are drawn anew; the same `seed` draws
-        the same nodes. Nothing changes. Raises `ClusterError`.
+        default profile and the ready ones for packing. `trials`: how many random orders of the nodes are tried;
+        the same `seed` gives the same ones. Nothing changes. Raises `ClusterError`.
         """
         with raising_cluster_error():
             check_trials(trials, "trials")

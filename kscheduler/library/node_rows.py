@@ -11,6 +11,7 @@ import msgspec
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError
+from kscheduler.compact.compaction_result import ResourceFragmentation
 from kscheduler.explain.cluster_answers import NodeUse
 from kscheduler.framework.pods.requests import spec_requests
 from kscheduler.simulate.simulation_result import DEVICES_OF_CLASS
@@ -62,6 +63,28 @@ class NodeUtilisation(msgspec.Struct, frozen=True):
     requested: float
     share: float | None
     """What is requested of what is allocatable; `None`: nothing is allocatable."""
+
+
+class FragmentationRow(msgspec.Struct, frozen=True):
+    """What is free of a resource on all nodes, and how much of it no typical pod could use."""
+
+    resource: str
+    free: float
+    """cpu in cores, memory in bytes, all else in units; so are the others."""
+    unusable: float
+    cordoned: float
+    """Of what is unusable: on nodes that take no pods."""
+    lacking: dict[str, float]
+    """The rest of it, by the resource that most pods lack there."""
+
+
+def fragmentation_rows(found: Iterable[ResourceFragmentation]) -> Iterator[FragmentationRow]:
+    """A row for each resource."""
+    for each in found:
+        name = each.resource
+        lacking = {lacked: _unit(name, amount) for lacked, amount in each.lacking.items()}
+        free, unusable, cordoned = (_unit(name, amount) for amount in (each.free, each.unusable, each.cordoned))
+        yield FragmentationRow(name, free, unusable, cordoned, lacking)
 
 
 def node_rows(nodes: Iterable[Node], uses: Iterable[NodeUse]) -> Iterator[NodeRow]:

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from kscheduler.compact.as_text import compaction_text
-from kscheduler.compact.compaction_result import Compaction, Fragments
+from kscheduler.compact.compaction_result import Compaction
 from kscheduler.explain.answer import PodExplanation
 from kscheduler.explain.explanation import Explanation
 from kscheduler.explain.group_answer import PodGroupExplanation
+from kscheduler.library.node_rows import FragmentationRow, fragmentation_rows
 from kscheduler.library.table import Table
 from kscheduler.simulate.simulation_result import Simulation
 from kscheduler.text import nodes, printable, wrapped
@@ -67,7 +68,7 @@ class ExplainResult:
 
 
 class ProfileNodes(msgspec.Struct, frozen=True):
-    """On how few nodes a profile places all pods anew."""
+    """On how few nodes a profile reschedules all pods."""
 
     profile: str
     fewest: int | None
@@ -105,9 +106,9 @@ class CompactResult:
         )
 
     @property
-    def fragments(self) -> Table[Fragments]:
-        """By resource, in the scheduler's units (cpu in thousandths): what is free, and what is of no use."""
-        return Table(Fragments, self.answer.fragments)
+    def fragmentation(self) -> Table[FragmentationRow]:
+        """By resource what is free today, and how much of it no pod like those that run or wait could use."""
+        return Table(FragmentationRow, fragmentation_rows(self.answer.fragments))
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """A dict for each profile."""

@@ -204,7 +204,7 @@ def test_pods_on_nodes_that_are_not_there_move_and_a_note_counts_them(
     answer = compact(objects, *PACKED, "--trials", "1")
     assert (answer["moving"], answer["nodes"], answer["nodesInUse"], fewest(answer)) == (3, 1, 0, 1)
     (note,) = answer["notes"]
-    assert note.endswith("3 pods run on nodes that are not among the objects; placed anew like the others")
+    assert note.endswith("3 pods run on nodes that are not among the objects; rescheduled like the others")
 
 
 def test_a_member_that_waits_is_placed_with_its_gang(compact: Compact) -> None:
@@ -249,7 +249,7 @@ def test_static_pods_stay_and_pods_being_deleted_are_counted(compact: Compact) -
     going["metadata"]["deletionTimestamp"] = "2026-11-01T00:00:00Z"
     objects = [node("n0"), static, going, pod("web", on="n0")]
     answer = compact(objects, *PACKED, "--trials", "1")
-    assert (answer["staying"], answer["leaving"], answer["moving"]) == (1, 1, 1)
+    assert (answer["staying"], answer["terminating"], answer["moving"]) == (1, 1, 1)
     assert "  1 pod being deleted, left out" in compact.text(objects, *PACKED, "--trials", "1").splitlines()
 
 
@@ -270,7 +270,7 @@ def test_the_text_has_a_line_for_each_profile_of_the_configuration(compact: Comp
     assert text.splitlines()[:9] == [
         "today: 3 pods on 3 of 3 nodes",
         "at least: 1 node, by the sum of the requests",
-        "placed anew, nodes taken away at random until they no longer fit, 2 trials:",
+        "rescheduled, nodes removed at random until they no longer fit, 2 trials:",
         "  profile                  fewest  median  90 %  of today's nodes",
         "  kscheduler                    1       1     1              33 %",
         "  best-fit                      1       1     1              33 %",

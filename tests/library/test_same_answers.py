@@ -190,8 +190,8 @@ async def test_compact_answers_as_the_command_does_also_where_a_loop_runs(files:
     assert as_tree(found.answer) == files.printed("compact", "--profile", "best-fit", "--trials", "2", "--seed", "3")
     (row,) = found.to_dicts()
     assert (row["profile"], row["fewest"], row["nodes"]) == ("best-fit", 1, 3)
-    assert {each.resource for each in found.fragments} == {"cpu", "memory"}
-    assert "placed anew" in str(found)
+    assert {each.resource for each in found.fragmentation} == {"cpu", "memory"}
+    assert "rescheduled" in str(found)
 
 
 def test_compact_compares_the_ready_profiles_or_those_of_the_configuration(files: Files) -> None:

@@ -10,7 +10,7 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Namespace, Pod
 from kscheduler.framework.events import ActionType, ClusterEvent, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.hint_index import IndexedEvent, drawers_of
+from kscheduler.framework.hint_index import IndexedEvent, keys_of_match
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
@@ -186,4 +186,4 @@ def test_of_an_intersection_the_part_with_values_is_filed() -> None:
         affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": listed}}
         wanted = pod_info(affinity=affinity).affinity_terms.all_required_affinity
         assert wanted is not None
-        assert list(drawers_of(wanted)) == [("blue", "app", "web")]
+        assert list(keys_of_match(wanted)) == [("blue", "app", "web")]

@@ -1,4 +1,4 @@
-"""`kscheduler compact`: on how few nodes would the pods of a cluster run, if all of them were placed anew?
+"""`kscheduler compact`: on how few nodes would the pods of a cluster run, if all of them were rescheduled?
 
     compact                                 the live cluster, by the default profile and those for packing
     compact --from FILE --config new.yaml   objects that kubectl has printed, by each profile of a file
@@ -26,7 +26,7 @@ from kscheduler.text import json_line, printable, style_of, wrapped
 
 _PLAYED: Final = 0
 _DESCRIPTION: Final = """\
-Show on how few nodes the running pods would fit if all of them were placed anew, by each profile: nodes are taken away
+Show on how few nodes the running pods would fit if all of them were rescheduled, by each profile: nodes are taken away
 at random until the pods no longer fit, as Borg's policies were compared. The scheduler's own queue and cycle run over
 a copy of the cluster in memory. Nothing is written to any cluster."""
 _EPILOG: Final = f"""\
@@ -57,7 +57,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         type=int,
         default=TRIALS,
         metavar="N",
-        help=f"how often nodes are drawn anew, from 1 to {MOST_TRIALS} (default {TRIALS})",
+        help=f"how many random orders of the nodes are tried, from 1 to {MOST_TRIALS} (default {TRIALS})",
     )
     query.add_argument(
         "--seed", type=int, default=1, metavar="N", help="the same seed draws the same nodes (default 1)"

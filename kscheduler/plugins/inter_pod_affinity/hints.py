@@ -6,7 +6,7 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.topology import TopologyCounters
 from kscheduler.framework.events import QueueingHint
-from kscheduler.framework.hint_index import HintIndex, drawers_of, drawers_with
+from kscheduler.framework.hint_index import HintIndex, keys_of_labels, keys_of_match
 from kscheduler.framework.pods.affinity_terms import PodMatch, affinity_terms
 from kscheduler.framework.pods.pod_info import PodInfo
 
@@ -38,11 +38,11 @@ def after_pod_change(
 
 # --- the pods for which `after_pod_change` may return QUEUE -----------------------------------------------------------
 
-# What a parked pod is filed by: a pod that comes near, or that goes away, may help it.
+# What a parked pod is indexed by: a pod that comes near, or that goes away, may help it.
 _NEAR, _AWAY = "near", "away"
 
 
-def _waits_under(pod: PodInfo) -> Iterator[Hashable]:
+def _pod_keys(pod: PodInfo) -> Iterator[Hashable]:
     terms = pod.affinity_terms
     # Of the group that it wants to be near, a pod may come or be the last one to go (`_own_group`).
     both = [] if terms.all_required_affinity is None else [terms.all_required_affinity]
@@ -50,15 +50,15 @@ def _waits_under(pod: PodInfo) -> Iterator[Hashable]:
     if terms.select_namespaces:  # a single term that cannot be judged is enough, for either version (`_is_unsure`)
         both += [*(term.match for term in terms.required_affinity), *avoided]
     for match in both:
-        for drawer in drawers_of(match):
-            yield _NEAR, drawer
-            yield _AWAY, drawer
+        for key in keys_of_match(match):
+            yield _NEAR, key
+            yield _AWAY, key
     for match in avoided:
-        for drawer in drawers_of(match):
-            yield _AWAY, drawer
+        for key in keys_of_match(match):
+            yield _AWAY, key
 
 
-def _opened_by(old: KubeObject | None, new: KubeObject | None) -> Iterable[Hashable] | None:
+def _event_keys(old: KubeObject | None, new: KubeObject | None) -> Iterable[Hashable] | None:
     before, after = (version if isinstance(version, Pod) else None for version in (old, new))
     if (before is None and after is None) or _is_nowhere(before) or _is_nowhere(after):
         return None
@@ -66,14 +66,14 @@ def _opened_by(old: KubeObject | None, new: KubeObject | None) -> Iterable[Hasha
         return None  # it may have repelled any pod, by its labels
     versions = ((_NEAR, after), (_AWAY, before))
     return [
-        (way, drawer)
+        (way, key)
         for way, version in versions
         if version is not None
-        for drawer in drawers_with(version.metadata.namespace, version.metadata.labels)
+        for key in keys_of_labels(version.metadata.namespace, version.metadata.labels)
     ]
 
 
-POD_CHANGES = HintIndex(_waits_under, _opened_by)
+POD_CHANGES = HintIndex(_pod_keys, _event_keys)
 
 
 def _is_nowhere(version: Pod | None) -> bool:

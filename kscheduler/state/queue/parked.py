@@ -5,7 +5,7 @@ by none of them, and there are only a few distinct sets of plugins, however many
 are skipped as a group.
 
 Where thousands wait for an event that their plugins did register, calling a hint for each of them takes milliseconds.
-If all these hints have an index (`framework.hint_index`), the elements are filed, from the first such event on, and
+If all these hints have an index (`framework.hint_index`), the elements are indexed, from the first such event on, and
 only those that it finds are concerned.
 """
 
@@ -22,7 +22,7 @@ from kscheduler.state.queue.hints import HintTable
 _Kind = tuple[str, frozenset[str], frozenset[str]]
 
 
-# So many elements are not filed: calling their hints costs no more than looking them up.
+# So many elements are not indexed: calling their hints costs no more than looking them up.
 FEW: Final = 8
 
 
@@ -30,11 +30,11 @@ class Parked:
     """The unschedulable elements in the order in which they were parked, grouped by their plugins at that time."""
 
     def __init__(self, few: int = FEW) -> None:
-        """`few`: so many elements of a kind are not filed."""
+        """`few`: so many elements of a kind are not indexed."""
         self._few = few
         self._place_of: dict[Hashable, tuple[int, _Kind]] = {}
         """By element, in the order of parking: its number in that order, and its kind."""
-        self._of_kind: dict[_Kind, _Alike] = {}
+        self._of_kind: dict[_Kind, _ElementsOfKind] = {}
         self._parked_so_far = 0
 
     def __len__(self) -> int:
@@ -62,10 +62,10 @@ class Parked:
         self._place_of[element.key] = self._parked_so_far, kind
         alike = self._of_kind.get(kind)
         if alike is None:
-            alike = self._of_kind[kind] = _Alike()
+            alike = self._of_kind[kind] = _ElementsOfKind()
         alike.elements[element.key] = element
-        if alike.filed:
-            alike.file(element)
+        if alike.indexed:
+            alike.add_to_indexes(element)
 
     def pop(self, key: Hashable) -> Element | None:
         """Take the element with this key out."""
@@ -76,24 +76,23 @@ class Parked:
         element = alike.elements.pop(key)
         if not alike.elements:
             del self._of_kind[place[1]]
-        elif alike.filed:
-            alike.unfile(key)
+        elif alike.indexed:
+            alike.remove_from_indexes(key)
         return element
 
-    def renewed(self, element: Element) -> None:
+    def renew(self, element: Element) -> None:
         """The pod of this element has changed; it stays parked, in its place."""
         place = self._place_of.get(element.key)
         if place is not None:
-            self._of_kind[place[1]].unfile(element.key)
-            self._of_kind[place[1]].file(element)
+            self._of_kind[place[1]].remove_from_indexes(element.key)
+            self._of_kind[place[1]].add_to_indexes(element)
 
     def concerned(
         self, hints: HintTable, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None
     ) -> list[Element]:
         """The elements that the event may help, in the order of parking.
 
-        That is by the profile and all plugins that rejected them, and by what the indexes of all the hints in question
-        find.
+        Selected by profile and rejecting plugins and, where every hint has an index, by these indexes.
         """
         kinds = [kind for kind in self._of_kind if hints.concerns(kind[0], kind[1] | kind[2], event)]
         if not kinds:
@@ -103,33 +102,33 @@ class Parked:
         for kind in kinds:
             alike = self._of_kind[kind]
             indexes = hints.indexes(kind[0], kind[1] | kind[2], event) if len(alike.elements) > self._few else None
-            filed = alike.found(indexes, old, new) if indexes is not None else None
-            in_order &= filed is None
-            found += alike.elements.values() if filed is None else filed.values()
+            narrowed = alike.found(indexes, old, new) if indexes is not None else None
+            in_order &= narrowed is None
+            found += alike.elements.values() if narrowed is None else narrowed.values()
         if not in_order:
             found.sort(key=lambda element: self._place_of[element.key][0])
         return found
 
 
-class _Alike:
+class _ElementsOfKind:
     """The elements of one kind, in the order of parking."""
 
-    __slots__ = ("elements", "filed")
+    __slots__ = ("elements", "indexed")
 
     def __init__(self) -> None:
         self.elements: dict[Hashable, Element] = {}
-        self.filed: dict[HintIndex, _Filed] = {}
+        self.indexed: dict[HintIndex, _IndexedElements] = {}
         """Made when an event first asks for the index."""
 
-    def file(self, element: Element) -> None:
+    def add_to_indexes(self, element: Element) -> None:
         """Let the indexes find an element."""
-        for filed in self.filed.values():
-            filed.add(element)
+        for of_index in self.indexed.values():
+            of_index.add(element)
 
-    def unfile(self, key: Hashable) -> None:
+    def remove_from_indexes(self, key: Hashable) -> None:
         """Drop it from the indexes."""
-        for filed in self.filed.values():
-            filed.remove(key)
+        for of_index in self.indexed.values():
+            of_index.remove(key)
 
     def found(
         self, indexes: Iterable[HintIndex], old: KubeObject | None, new: KubeObject | None
@@ -137,13 +136,13 @@ class _Alike:
         """By key what at least one of the indexes finds; `None`: perhaps all."""
         found: dict[Hashable, Element] = {}
         for index in indexes:
-            opened = index.opened_by(old, new)
-            if opened is None:
+            keys = index.event_keys(old, new)
+            if keys is None:
                 return None
-            filed = self.filed.get(index)
-            if filed is None:
-                filed = self.filed[index] = _Filed(index, self.elements.values())
-            filed.find(opened, found)
+            of_index = self.indexed.get(index)
+            if of_index is None:
+                of_index = self.indexed[index] = _IndexedElements(index, self.elements.values())
+            of_index.find(keys, found)
         for changed in (old, new):  # a running pod may wait for a resize: its hints may ask whether it is the same pod
             if changed is not None:
                 key = f"{changed.metadata.namespace}/{changed.metadata.name}"
@@ -152,7 +151,7 @@ class _Alike:
         return found
 
 
-class _Filed:
+class _IndexedElements:
     """Elements under the keys of an index."""
 
     __slots__ = ("_always", "_index", "_keys_of", "_under")
@@ -167,7 +166,7 @@ class _Filed:
 
     def add(self, element: Element) -> None:
         # Hints are not called for costly pods: each event in question wakes them.
-        keys = None if element.pod.is_costly else self._index.waits_under(element.pod)
+        keys = None if element.pod.is_costly else self._index.pod_keys(element.pod)
         if keys is None:
             self._always[element.key] = element
             return
@@ -184,10 +183,10 @@ class _Filed:
             if not elements:
                 del self._under[key]
 
-    def find(self, opened: Iterable[Hashable], found: dict[Hashable, Element]) -> None:
+    def find(self, keys: Iterable[Hashable], found: dict[Hashable, Element]) -> None:
         """Add what is under these keys, and what always is in question."""
         found |= self._always
-        for key in opened:
+        for key in keys:
             elements = self._under.get(key)
             if elements is not None:
                 found |= elements

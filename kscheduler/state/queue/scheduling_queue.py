@@ -647,7 +647,7 @@ class SchedulingQueue:
             self._sub_queues.remove(queued.key)
             self._sub_queues.put(queued, place)  # its order may have changed, or what it costs
         elif equivalence_group is None and place == UNSCHEDULABLE:
-            self._sub_queues.parked.renewed(queued)  # it may wait for something else now
+            self._sub_queues.parked.renew(queued)  # it may wait for something else now
         elif place == GATED and not is_own_write(before, pod.pod):
             self._sub_queues.gated.renew(queued)
 

@@ -10,7 +10,7 @@ label.
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
-from kscheduler.framework.hint_index import Drawer, drawers_of
+from kscheduler.framework.hint_index import LabelKey, keys_of_match
 from kscheduler.framework.pods.affinity_terms import PodMatch
 
 T = TypeVar("T")
@@ -20,19 +20,19 @@ class MatchIndex(Generic[T]):
     """Values filed under sets of pods. A value is filed under a single set."""
 
     def __init__(self) -> None:
-        self._drawers: dict[Drawer, dict[T, PodMatch]] = {}
+        self._drawers: dict[LabelKey, dict[T, PodMatch]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._drawers)
 
     def add(self, match: PodMatch, value: T) -> None:
         """File a value under a set."""
-        for drawer in drawers_of(match):
+        for drawer in keys_of_match(match):
             self._drawers.setdefault(drawer, {})[value] = match
 
     def remove(self, match: PodMatch, value: T) -> None:
         """Remove a value. Raises `KeyError` if it was not filed."""
-        for drawer in drawers_of(match):
+        for drawer in keys_of_match(match):
             values = self._drawers[drawer]
             del values[value]
             if not values:

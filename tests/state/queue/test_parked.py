@@ -53,7 +53,7 @@ class ParkedMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.hints = HintTable({"kscheduler": REGISTERED, "other": {"Fit": REGISTERED["Affinity"]}})
-        self.parked = Parked(few=1)
+        self.parked = Parked(few=0)
         self.model: list[QueuedPodInfo] = []
 
     @rule(key=KEYS, profile=PROFILES, unschedulable=PLUGINS, pending=PLUGINS, app=APPS)
@@ -86,7 +86,7 @@ class ParkedMachine(RuleBasedStateMachine):
         queued.pod = pod_info(
             queued.key.partition("/")[2], labels=labels, schedulerName=queued.pod.pod.spec.scheduler_name
         )
-        self.parked.renewed(queued)
+        self.parked.renew(queued)
 
     @rule(event=EVENTS, app=st.none() | APPS, name=KEYS)
     def pods_that_an_event_may_move_are_queried(self, event: ClusterEvent, app: str | None, name: str) -> None:

@@ -23,7 +23,7 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 
 
 @dataclass(frozen=True, slots=True)
-class MovingPods:
+class UnplacedCluster:
     """A cluster whose pods are off their nodes."""
 
     objects: ClusterObjects
@@ -38,21 +38,21 @@ class MovingPods:
     """How many of `moving` were on nodes that are not among the objects."""
     waiting: int
     """How many pods wait for a node, which are left out."""
-    leaving: int
+    terminating: int
     """How many pods are being deleted, which are left out."""
 
     @classmethod
-    def of(cls, objects: ClusterObjects, group_of: Callable[[Pod], GroupKey | None]) -> "MovingPods":
+    def of(cls, objects: ClusterObjects, group_of: Callable[[Pod], GroupKey | None]) -> "UnplacedCluster":
         """Take the pods of a cluster off their nodes. `group_of`: the group that a pod names."""
         moving: list[Pod] = []
         waiting: list[Pod] = []
         staying: defaultdict[str, list[Pod]] = defaultdict(list)
-        leaving = 0
+        terminating = 0
         for pod in objects.pods:
             if pod.is_terminal:
                 continue
             if pod.metadata.deletion_timestamp:
-                leaving += 1
+                terminating += 1
             elif not pod.spec.node_name:
                 waiting.append(pod)
             elif stays_with_its_node(pod):
@@ -79,7 +79,7 @@ class MovingPods:
             nodes_in_use=frozenset(used) & known,
             elsewhere=sum(name not in known for name in used),
             waiting=len(waiting) - len(with_others),
-            leaving=leaving,
+            terminating=terminating,
         )
 
 
