@@ -5,6 +5,8 @@ The API server omits empty fields, but Go clients may write `null` for an empty 
 decoded again. If that fails too, an `UndecodableError` names the object.
 """
 
+from collections.abc import Mapping
+from datetime import date
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -40,6 +42,17 @@ class Decoder(Generic[T]):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise UndecodableError(f"not JSON: {error}") from None
         return convert(tree, self._kind)
+
+
+def copied(tree: Any) -> Any:
+    """A JSON tree that shares no dict and no list with the given one; numpy's numbers are Python's, times are texts."""
+    if isinstance(tree, Mapping):
+        return {key: copied(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [copied(each) for each in tree]
+    if isinstance(tree, date):  # YAML reads times as such
+        return tree.isoformat()
+    return tree.item() if hasattr(tree, "dtype") and hasattr(tree, "item") else tree
 
 
 def convert(tree: Any, kind: type[T]) -> T:

@@ -1,16 +1,16 @@
 """How few nodes would do: nodes are removed at random, and the pods rescheduled, until they no longer fit.
 
 It is the measure by which Borg's scheduling policies were compared (Verma et al., EuroSys 2015): it
-answers in machines, and works with any cluster. A trial draws an order of the nodes and takes away as many at once as
-the sum of the requests lets it, then fewer and fewer where the pods do not fit, down to single nodes. It ends when
-`LAST_TRIES` nodes in a row could not go, though the sum of the requests would have let them.
+answers in machines, and works with any cluster. A trial draws an order of the nodes and of the pods. It removes as many
+nodes at once as the sum of the requests lets it, then fewer and fewer where the pods do not fit, down to single nodes.
+It ends when `LAST_TRIES` nodes in a row could not go, though the sum of the requests would have let them.
 """
 
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from kscheduler.api.core import Node
+from kscheduler.api.core import Node, Pod
 from kscheduler.assembly import group_apis
 from kscheduler.compact.compaction_result import Compaction, ProfileCompaction
 from kscheduler.compact.fragments import fragments, typical_pods
@@ -32,9 +32,9 @@ MOST_TRIALS: Final = 1000
 Progress = Callable[[str, int, int], None]
 
 
-def check_trials(trials: int, parameter: str) -> None:
+def check_trials(trials: object, parameter: str) -> None:
     """Raises `ScenarioError`, which begins with `parameter`."""
-    if not 1 <= trials <= MOST_TRIALS:
+    if not isinstance(trials, int) or not 1 <= trials <= MOST_TRIALS:
         raise ScenarioError(f"{parameter}: {trials} is not from 1 to {MOST_TRIALS}")
 
 
@@ -88,7 +88,8 @@ def _compacted(
         return ProfileCompaction(profile=profile, unplaced=unplaced)
     kept: list[tuple[str, ...]] = []
     for trial in range(trials):
-        kept.append(_trial(repacking, free, _drawn(nodes, random.Random(f"{seed}/{trial}"))))  # noqa: S311  no secret
+        rng = random.Random(f"{seed}/{trial}")  # noqa: S311  no secret
+        kept.append(_trial(repacking, free, _drawn(nodes, rng), _shuffled(repacking.pods.moving, rng)))
         if progress is not None:
             progress(profile, trial + 1, len(kept[-1]))
     best: tuple[str, ...] = min(kept, key=len)
@@ -102,7 +103,14 @@ def _drawn(nodes: Sequence[Node], rng: random.Random) -> list[str]:
     return [node.metadata.name for node in sorted(drawn, key=lambda node: node.spec.unschedulable)]
 
 
-def _trial(repacking: Repacking, free: FreeCapacity, drawn: Sequence[str]) -> tuple[str, ...]:
+def _shuffled(pods: Sequence[Pod], rng: random.Random) -> list[Pod]:
+    """Another order of arrival for each trial: how well pods are packed depends on it."""
+    shuffled = list(pods)
+    rng.shuffle(shuffled)
+    return shuffled
+
+
+def _trial(repacking: Repacking, free: FreeCapacity, drawn: Sequence[str], order: Sequence[Pod]) -> tuple[str, ...]:
     """The nodes that are left: the first `length` of those drawn, and some that were found to be needed."""
     capacity, length, at_once = CapacityInOrder(free, drawn), len(drawn), len(drawn)
     stays: list[str] = []
@@ -115,7 +123,7 @@ def _trial(repacking: Repacking, free: FreeCapacity, drawn: Sequence[str]) -> tu
             capacity.keep_node(length)
             continue
         at_once = min(at_once, may_go)
-        if not repacking.unplaced_pods([*drawn[: length - at_once], *stays]):
+        if not repacking.unplaced_pods([*drawn[: length - at_once], *stays], order):
             length, in_vain, at_once = length - at_once, 0, 2 * at_once
         elif at_once > 1:
             at_once //= 2

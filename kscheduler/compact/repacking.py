@@ -1,12 +1,13 @@
 """The moving pods of a cluster rescheduled on some of its nodes, by one profile."""
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from kscheduler.aio.synchronous import run_synchronously
+from kscheduler.api.core import Pod
 from kscheduler.compact.unplaced_cluster import UnplacedCluster
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
@@ -28,17 +29,20 @@ class Repacking:
     groups: tuple[GroupDefinition, ...] = ()
     plugins: Registry | None = None
 
-    def unplaced_pods(self, nodes: Collection[str]) -> tuple[StillPending, ...]:
-        """The pods that find no place on these nodes; the other nodes are gone. Raises `ScenarioError`."""
-        return run_synchronously(self._unplaced_pods(frozenset(nodes)))
+    def unplaced_pods(self, nodes: Collection[str], order: Sequence[Pod] = ()) -> tuple[StillPending, ...]:
+        """The pods that find no place on these nodes; the other nodes are gone. Raises `ScenarioError`.
 
-    async def _unplaced_pods(self, nodes: frozenset[str]) -> tuple[StillPending, ...]:
+        `order`: the moving pods in the order in which they come, if not in that of the objects.
+        """
+        return run_synchronously(self._unplaced_pods(frozenset(nodes), order or self.pods.moving))
+
+    async def _unplaced_pods(self, nodes: frozenset[str], order: Sequence[Pod]) -> tuple[StillPending, ...]:
         kept = tuple(node for node in self.pods.objects.nodes if node.metadata.name in nodes)
         staying = tuple(pod for node in sorted(nodes) for pod in self.pods.staying.get(node, ()))
         objects = replace(self.pods.objects, nodes=kept, pods=staying)
         plan = SimulationPlan(objects, self._alone(), self.where, groups=self.groups, plugins=self.plugins)
         cluster = SimulatedCluster(plan)
-        for pod in self.pods.moving:
+        for pod in order:
             cluster.show(replace(pod, spec=replace(pod.spec, scheduler_name=self.profile)), NEW)
         async with cluster.at_work():
             await cluster.until_quiet()

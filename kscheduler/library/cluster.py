@@ -111,6 +111,8 @@ class Cluster:
         """
         schedulers = Schedulers(configuration, tuple(plugins), version, feature_gates or {})
         with raising_cluster_error():
+            if not files or not all(_is_name(each) for each in files):
+                raise ClusterError("from_files: give the names of files, one after the other: from_files(*names)")
             found = input_from_files([fspath(each) for each in files], schedulers.serving())
             found.leave_out_unreadable()
             return cls(found, schedulers)
@@ -420,5 +422,15 @@ def _taints(given: Any) -> list[dict[str, Any]]:
     return found
 
 
-def _names(given: Names) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
+def _is_name(given: object) -> bool:
+    return isinstance(given, str | PathLike) and bool(fspath(given))
+
+
+def _names(given: Any) -> list[str]:
+    """One name, or several. Raises `ClusterError`."""
+    if given is None or isinstance(given, str):
+        return [given] if given else []
+    names = list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(name, str) for name in names):
+        raise ClusterError(f"names were expected, not {given!r:.80}")
+    return names

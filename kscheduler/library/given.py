@@ -7,10 +7,10 @@ of pods may lack `kind`, as those in the answers of an API server do.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date
 from os import PathLike, fspath
 from typing import Any, Final
 
+from kscheduler.api.codec import copied
 from kscheduler.api.core import Node, Pod
 from kscheduler.library.cluster_error import ClusterError
 from kscheduler.library.configured import is_text
@@ -50,6 +50,8 @@ class GivenObjects:
             case str(text) if is_text(text):
                 for tree in _of_text(text, where):
                     self._add_tree(tree, where, kind)
+            case "":
+                raise ClusterError(f"{where}: a text is empty: give a manifest, or the name of a file")
             case str() | PathLike():
                 self._add_file(fspath(given))
             case Mapping():
@@ -57,6 +59,9 @@ class GivenObjects:
             case _ if hasattr(given, "attribute_map"):
                 tree = _of_client(given)
                 self._add_tree(tree, where, kind or type(given).__name__.removeprefix("V1"))
+            case _ if hasattr(given, "columns") and hasattr(given, "to_dict"):
+                advice = "give an object for each row, such as [make_pod(row.name) for row in frame.itertuples()]"
+                raise ClusterError(f"{where}: a data frame is no list of objects: {advice}")
             case Iterable() if not isinstance(given, bytes):
                 for index, each in enumerate(given):
                     self.add(each, f"{where}[{index}]", kind)
@@ -70,7 +75,7 @@ class GivenObjects:
             if kind and "kind" not in tree:
                 of_items = f"{kind}List" if isinstance(tree.get("items"), list) else kind
                 tree = {"apiVersion": "v1", "kind": of_items, **tree}
-        self.documents.extend(flattened(_copied(tree), where))
+        self.documents.extend(flattened(copied(tree), where))
 
     def _add_file(self, path: str) -> None:
         found = read_objects([path], self.notes)
@@ -93,15 +98,6 @@ def given_objects(**parameters: Any) -> GivenObjects:
 def _of_text(text: str, where: str) -> Iterator[Any]:
     """The documents of a text; JSON is YAML, too."""
     yield from yaml_documents(text.encode(), where)
-
-
-def _copied(tree: Any) -> Any:
-    """The tree: what reads it fills in defaults, and the caller's dicts stay as they are."""
-    if isinstance(tree, Mapping):
-        return {key: _copied(value) for key, value in tree.items()}
-    if isinstance(tree, list | tuple):
-        return [_copied(each) for each in tree]
-    return tree.isoformat() if isinstance(tree, date) else tree
 
 
 def _of_client(given: Any) -> Any:

@@ -174,7 +174,9 @@ class SimulatedCluster(ShownSoon):
     # --- pods ---------------------------------------------------------------------------------------------------------
 
     def show(self, pod: Pod, origin: str) -> None:
-        """A pod appears, with its claims."""
+        """A pod appears, with its claims. One of a manifest has no UID: an API server would give it one."""
+        if not pod.metadata.uid:
+            pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=f"uid-of-{pod.key}"))
         if not (pod.spec.node_name or pod.is_terminal):
             pod = self._claims.made_for(pod)
         self.store(PODS).put(pod.key, pod)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kscheduler.api.codec import convert
+from kscheduler.api.codec import convert, copied
 from kscheduler.api.core import Node, Pod, PodSpec, Taint
 from kscheduler.api.quantity import QuantityError, nano_value
 from kscheduler.scenario.fields import misspelt, nearest
@@ -80,7 +80,7 @@ def make_node(
     """
     for keyword, amount in allocatable.items():
         try:
-            nano_value(amount)
+            nano_value(copied(amount))
         except (QuantityError, TypeError, AttributeError):
             hint = nearest(keyword, ("labels", "annotations", "taints", "unschedulable"))
             meant = f": do you mean {hint}=?" if hint else ": other keywords are resources, such as cpu='2'"
@@ -97,7 +97,7 @@ def make_node(
         "spec": {"taints": [dict(taint) for taint in taints], "unschedulable": unschedulable},
         "status": {"allocatable": gives, "capacity": gives},
     }
-    return convert(tree, Node)
+    return convert(copied(tree), Node)
 
 
 def make_pod(
@@ -123,7 +123,7 @@ def make_pod(
         "metadata": {**metadata, "labels": dict(labels or {}), "annotations": dict(annotations or {})},
         "spec": {"schedulerName": "kscheduler", "nodeName": node, "containers": [container], **spec},
     }
-    return convert(tree, Pod)
+    return convert(copied(tree), Pod)
 
 
 def _refuse_unknown(spec: Mapping[str, Any]) -> None:

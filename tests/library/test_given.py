@@ -1,10 +1,11 @@
 """What a caller gives: objects in every form that people have them in, configurations, and the mistakes in them."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from kubernetes_asyncio.client import (
@@ -103,6 +104,16 @@ def test_what_is_given_stays_as_it_is() -> None:
     assert json.dumps(given) == before
 
 
+def test_numbers_of_numpy_are_numbers() -> None:
+    """Amounts that come from a data frame."""
+    numbers = np.array([2, 500])
+    node = make_node("a", cpu=numbers[0])
+    tree = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}], "priority": numbers[1]}}
+    cluster = Cluster.of([node], [tree, make_pod("q", requests={"cpu": numbers[0]})])
+    assert [row.priority for row in cluster.pods] == [500, 0]
+    assert [row.reason for row in cluster.schedule().pending] == []
+
+
 def test_files_of_a_dump_and_of_new_pods(tmp_path: Path) -> None:
     dump, new = tmp_path / "dump.json", tmp_path / "new.yaml"
     dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node_tree("a"), pod_tree("web")]}))
@@ -157,6 +168,20 @@ def test_the_rules_are_those_of_the_version_that_is_named() -> None:
 
 
 ONE = Cluster.of(make_node("node-one"))
+
+
+class FrameLike:
+    """What tells a data frame of pandas or polars from a list: neither need be installed."""
+
+    columns = ("name",)
+
+    def to_dict(self) -> dict[str, list[str]]:
+        return {"name": ["web"]}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+
 MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "no-manifest": (lambda: Cluster.of(5), "nodes: a manifest "),  # type: ignore[arg-type]
     "of-a-list": (lambda: Cluster.of(pods=[make_pod("web"), 5]), r"pods\[1\]: a manifest "),
@@ -204,6 +229,12 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "nodes-among-pods": (lambda: ONE.schedule([make_node("b")]), "pods: there are nodes among them"),
     "unknown-pod": (lambda: ONE.explain("web"), "pod: there is no pod default/web among the 0 pods"),
+    "empty-text": (lambda: ONE.schedule(""), "pods: a text is empty"),
+    "data-frame": (lambda: ONE.schedule(FrameLike()), "pods: a data frame is no list of objects"),
+    "files-as-a-list": (lambda: Cluster.from_files(["a"]), "from_files: give the names of files"),  # type: ignore[arg-type]
+    "no-files": (Cluster.from_files, "from_files: give the names of files"),
+    "profiles": (lambda: ONE.compact(3), "names were expected, not 3"),  # type: ignore[arg-type]
+    "trials": (lambda: ONE.compact(trials="3"), "trials: 3 is not from 1 to 1000"),  # type: ignore[arg-type]
     "two-pods": (lambda: ONE.explain([pod_tree("a"), pod_tree("b")]), "pod: 2 were given, and one was expected"),
     "against": (lambda: ONE.explain(make_pod("web"), against="x"), "against: there is no node x"),
 }

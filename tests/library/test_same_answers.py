@@ -203,3 +203,12 @@ def test_compact_compares_the_ready_profiles_or_those_of_the_configuration(files
         Cluster.from_files(files.dump).compact("best")
     with pytest.raises(ClusterError, match="trials: 0 is not from 1 to 1000"):
         own.compact(trials=0)
+
+
+def test_a_waiting_pod_without_a_uid_has_its_own_reason() -> None:
+    """An API server gives UIDs; a manifest has none."""
+    large = pod_tree("large", cpu="99")
+    del large["metadata"]["uid"]
+    result = Cluster.of([make_node("a")], [large]).schedule()
+    (row,) = result.pending
+    assert row.reason.startswith("0/1 nodes are available: 1 Insufficient cpu.")
