@@ -9,7 +9,9 @@ Limit: on another thread than the main one no signal can end a plugin's call tha
 
 import asyncio
 from collections.abc import Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
+from threading import Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -22,15 +24,38 @@ def run_synchronously(work: Coroutine[Any, Any, T]) -> T:
     except RuntimeError:  # no loop runs here
         return asyncio.run(work)
     began: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
-    with ThreadPoolExecutor(1, "kscheduler-synchronous") as thread:
-        done = thread.submit(asyncio.run, _telling_when_begun(work, began))
-        try:
-            return done.result()
-        except BaseException:
-            if not done.done():  # the caller was interrupted, and the thread is waited for
+    done: Future[T] = Future()
+    thread = Thread(target=_run, args=(work, began, done), name="kscheduler-synchronous")
+    try:
+        # No pool: it would not know of a thread whose start was interrupted, and not wait for it.
+        thread.start()
+        return done.result()
+    except (KeyboardInterrupt, SystemExit):
+        if not done.done():  # the caller was interrupted, and the thread is waited for
+            either: tuple[Future[Any], ...] = began, done
+            wait(either, return_when=FIRST_COMPLETED)
+            if began.done():
                 loop, task = began.result()
-                loop.call_soon_threadsafe(task.cancel)
-            raise
+                with suppress(RuntimeError):  # it has ended meanwhile
+                    loop.call_soon_threadsafe(task.cancel)
+            wait((done,))
+        raise
+    finally:
+        if done.done():
+            thread.join()
+
+
+def _run(
+    work: Coroutine[Any, Any, T],
+    began: "Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]]",
+    done: "Future[T]",
+) -> None:
+    try:
+        result = asyncio.run(_telling_when_begun(work, began))
+    except BaseException as error:  # noqa: BLE001  the caller raises it
+        done.set_exception(error)
+    else:
+        done.set_result(result)
 
 
 async def _telling_when_begun(
