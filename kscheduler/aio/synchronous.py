@@ -12,9 +12,12 @@ from collections.abc import Coroutine
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+
+# A signal that comes just before a wait begins is looked at after it: so none is long.
+_LONGEST_WAIT_SECONDS: Final = 0.1
 
 
 def run_synchronously(work: Coroutine[Any, Any, T]) -> T:
@@ -29,6 +32,8 @@ def run_synchronously(work: Coroutine[Any, Any, T]) -> T:
     try:
         # No pool: it would not know of a thread whose start was interrupted, and not wait for it.
         thread.start()
+        while not wait((done,), timeout=_LONGEST_WAIT_SECONDS).done:
+            pass
         return done.result()
     except (KeyboardInterrupt, SystemExit):
         if not done.done():  # the caller was interrupted, and the thread is waited for
