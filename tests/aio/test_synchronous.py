@@ -50,9 +50,11 @@ def test_an_interrupt_of_the_caller_cancels_it() -> None:
         run_synchronously(forever())
 
     loop = asyncio.new_event_loop()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     try:
         with pytest.raises(KeyboardInterrupt):
             loop.run_until_complete(cell())
     finally:
+        signal.signal(signal.SIGINT, before)
         loop.close()
     assert ended == ["cancelled"]
