@@ -185,6 +185,7 @@ QUERIED_AGAIN = {
     "service/asking/answering_copy.py": "the service raises it, and counts the question as failed",
     "service/asking/live_copies.py": "what making a copy raises is raised to who asks",
     "aio/abandonable_calls.py": "what a call in a thread raises is raised where the call was made",
+    "aio/synchronous.py": "what a coroutine in a thread raises is raised to the caller, who waits for it",
     "framework/plugin_results.py": "how a wrong answer looks; the answer itself is told",
     "assembly/plugin_loading.py": "a package that cannot be imported is told as a mistake of the configuration",
     "telemetry/logs/pipeline.py": "a line that cannot be written is written otherwise",
