@@ -103,6 +103,11 @@ def nodes(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"
 
 
+def pods(count: int) -> str:
+    """`1 pod`, `5 pods`."""
+    return "1 pod" if count == 1 else f"{count} pods"
+
+
 def age_of(since: str, now: datetime) -> str:
     """`3h`, from a time as the API has it."""
     try:

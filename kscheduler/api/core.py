@@ -4,6 +4,7 @@ import msgspec
 
 from kscheduler.api.meta import Condition, KubeObject, Value
 from kscheduler.api.quantity import Quantity
+from kscheduler.api.well_known import MIRROR_POD
 
 ResourceList = dict[str, Quantity]
 
@@ -392,6 +393,10 @@ class PodStatus(Value, frozen=True):
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
+# Owners whose pods are each for one node.
+_OF_NODES = ("DaemonSet", "Node")
+
+
 class Pod(KubeObject):
     """A pod."""
 
@@ -402,6 +407,12 @@ class Pod(KubeObject):
     def is_terminal(self) -> bool:
         """Whether the pod has ended; the scheduler treats it as deleted."""
         return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def belongs_to_node(self) -> bool:
+        """Whether it is a DaemonSet's or a static pod: it goes with its node, as its successor is for that node."""
+        owner = self.metadata.controller
+        return (owner is not None and owner.kind in _OF_NODES) or MIRROR_POD in self.metadata.annotations
 
     @property
     def names_claim_templates(self) -> bool:

@@ -5,6 +5,8 @@ Annotations of volumes and claims stand in `api.storage`, gates and extension po
 
 from typing import Final
 
+# The kubelet sets it on what it shows of a static pod.
+MIRROR_POD: Final = "kubernetes.io/config.mirror"
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"

@@ -7,6 +7,7 @@ from kscheduler.compact.compaction_result import Compaction, ProfileCompaction, 
 from kscheduler.framework.reasons.wording import share_texts
 from kscheduler.simulate.simulation_result import StillPending
 from kscheduler.text import BOLD, INDENT, PLAIN, RED, Style, aligned, nodes, printable, wrapped
+from kscheduler.text import pods as pods_text
 
 # Pods of a profile that are named; the rest is counted.
 _MOST: Final = 5
@@ -23,13 +24,13 @@ def _lines(compaction: Compaction, style: Style) -> Iterator[str]:
         names = ", ".join(map(printable, compaction.left_out[:_MOST]))
         more = f" and {len(compaction.left_out) - _MOST} more" if compaction.left_out[_MOST:] else ""
         yield f"{style.paint('left out', RED)}, as it cannot be read: {names}{more}"
-    yield f"today: {_pods(compaction.moving)} on {compaction.nodes_in_use} of {nodes(compaction.nodes)}"
+    yield f"today: {pods_text(compaction.moving)} on {compaction.nodes_in_use} of {nodes(compaction.nodes)}"
     if compaction.staying:
-        yield f"{INDENT}{_pods(compaction.staying)} of DaemonSets and of nodes themselves, which go with their node"
+        yield f"{INDENT}{pods_text(compaction.staying)} of DaemonSets and of nodes themselves, which go with their node"
     if compaction.waiting:
-        yield f"{INDENT}{_pods(compaction.waiting)} without a node, left out"
+        yield f"{INDENT}{pods_text(compaction.waiting)} without a node, left out"
     if compaction.terminating:
-        yield f"{INDENT}{_pods(compaction.terminating)} being deleted, left out"
+        yield f"{INDENT}{pods_text(compaction.terminating)} being deleted, left out"
     if compaction.at_least > compaction.nodes:
         yield style.paint("all nodes together have less than these pods request", RED)
     else:
@@ -93,13 +94,9 @@ def _unplaced(profiles: Sequence[ProfileCompaction], style: Style) -> Iterator[s
         if profile.unplaced:
             alike.setdefault(profile.unplaced, []).append(printable(profile.profile))
     for unplaced, names in alike.items():
-        heading = style.paint(f"{_pods(len(unplaced))} would find no place", RED)
+        heading = style.paint(f"{pods_text(len(unplaced))} would find no place", RED)
         yield f"{', '.join(names)}: {heading} if all were rescheduled on all nodes, so there are no trials"
         for each in unplaced[:_MOST]:
             yield f"{INDENT}{printable(each.pod)}: {printable(each.message)}"
         if len(unplaced) > _MOST:
             yield f"{INDENT}and {len(unplaced) - _MOST} more"
-
-
-def _pods(count: int) -> str:
-    return "1 pod" if count == 1 else f"{count:,} pods"

@@ -14,13 +14,10 @@ from numpy.typing import NDArray
 
 from kscheduler.api.core import Pod
 from kscheduler.compact.compaction_result import ResourceFragmentation
-from kscheduler.compact.unplaced_cluster import stays_with_its_node
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.plugins.packing.typical_pods import most_frequent
 from kscheduler.state.cache import Cache
 
-# As in the FGD paper (ATC 2023).
-_COVERED: Final = 0.95
-_MOST_SHAPES: Final = 256
 _PODS: Final = "pods"
 
 # Requests by resource, in the order of the names.
@@ -30,7 +27,8 @@ Shape = tuple[tuple[str, int], ...]
 def fragments(cache: Cache, running: Iterable[Pod], waiting: Iterable[Pod]) -> tuple[ResourceFragmentation, ...]:
     """By resource that a typical pod requests. `cache`: with the running pods on their nodes."""
     nodes, rows = cache.nodes, cache.nodes.rows()
-    mix = typical(map(_shape, running), map(_shape, waiting))
+    waits = Counter(map(_shape, waiting))
+    mix = most_frequent(Counter(map(_shape, running)) + waits, always=waits)
     asked_for = {name for shape in mix for name, _ in shape}
     names = sorted(name for name in asked_for if cache.devices.class_of_resource(name) is None)
     free = [nodes.amounts(nodes.allocatable, name, rows) - nodes.amounts(nodes.requested, name, rows) for name in names]
@@ -50,21 +48,8 @@ def fragments(cache: Cache, running: Iterable[Pod], waiting: Iterable[Pod]) -> t
 
 def typical_pods(pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
     """Those that run and those that wait, without those that go with their node."""
-    left = [pod for pod in pods if not (pod.is_terminal or stays_with_its_node(pod))]
+    left = [pod for pod in pods if not (pod.is_terminal or pod.belongs_to_node)]
     return [pod for pod in left if pod.spec.node_name], [pod for pod in left if not pod.spec.node_name]
-
-
-def typical(running: Iterable[Shape], waiting: Iterable[Shape]) -> dict[Shape, int]:
-    """The shapes that count, with their numbers; of the same pods always the same ones."""
-    waits = Counter(waiting)
-    every = Counter(running) + waits
-    wanted, covered = _COVERED * every.total(), 0
-    mix: dict[Shape, int] = {}
-    for shape, count in sorted(every.items(), key=lambda entry: (-entry[1], entry[0])):
-        if (covered < wanted or shape in waits) and len(mix) < _MOST_SHAPES:
-            mix[shape] = count
-        covered += count
-    return mix
 
 
 def _shape(pod: Pod) -> Shape:

@@ -8,7 +8,6 @@ others run move with these, as a group is placed whole.
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -16,10 +15,6 @@ from kscheduler.api.core import Pod, PodStatus
 from kscheduler.api.devices import ResourceClaim, ResourceClaimStatus
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.scenario.scenario import ClusterObjects
-
-_WITH_ITS_NODE: Final = ("DaemonSet", "Node")
-# `kubectl drain` knows static pods by it.
-_MIRROR: Final = "kubernetes.io/config.mirror"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,7 @@ class UnplacedCluster:
                 terminating += 1
             elif not pod.spec.node_name:
                 waiting.append(pod)
-            elif stays_with_its_node(pod):
+            elif pod.belongs_to_node:
                 staying[pod.spec.node_name].append(pod)
             else:
                 moving.append(pod)
@@ -81,12 +76,6 @@ class UnplacedCluster:
             waiting=len(waiting) - len(with_others),
             terminating=terminating,
         )
-
-
-def stays_with_its_node(pod: Pod) -> bool:
-    """Whether it is of a DaemonSet, or static."""
-    owner = pod.metadata.controller
-    return (owner is not None and owner.kind in _WITH_ITS_NODE) or _MIRROR in pod.metadata.annotations
 
 
 def _without_a_node(pod: Pod) -> Pod:

@@ -15,6 +15,7 @@ from kscheduler.library.node_rows import FragmentationRow, fragmentation_rows
 from kscheduler.library.table import Table
 from kscheduler.simulate.simulation_result import Simulation
 from kscheduler.text import nodes, printable, wrapped
+from kscheduler.text import pods as pods_text
 
 WIDTH = 100
 
@@ -142,8 +143,4 @@ def summary_of(answer: Simulation) -> str:
     """`9 pods placed on 2 nodes, 1 pending`."""
     on = f" on {nodes(len({each.node for each in answer.placed}))}" if answer.placed else ""
     gone = f", {len(answer.evicted)} evicted" if answer.evicted else ""
-    return f"{_pods(len(answer.placed))} placed{on}, {len(answer.waiting)} pending{gone}"
-
-
-def _pods(count: int) -> str:
-    return "1 pod" if count == 1 else f"{count} pods"
+    return f"{pods_text(len(answer.placed))} placed{on}, {len(answer.waiting)} pending{gone}"

@@ -1,6 +1,6 @@
 """The cluster that a question is about: objects of files or of a live cluster, and who schedules.
 
-Command line and library read clusters alike: what cannot be read is left out and noted.
+Command line and library read clusters alike. Unreadable nodes and pods are dropped by `leave_out_unreadable`.
 """
 
 from collections.abc import Iterable, Sequence

@@ -21,6 +21,7 @@ from kscheduler.simulate.simulation_result import (
     StillPending,
 )
 from kscheduler.text import BOLD, GREEN, INDENT, PLAIN, RED, YELLOW, Style, aligned, nodes, printable, wrapped
+from kscheduler.text import pods as pods_text
 
 # Lines of a kind; the rest is counted.
 _MOST: Final = 20
@@ -76,7 +77,9 @@ def _of_emptied_nodes(simulation: Simulation, style: Style) -> Iterator[str]:
 
 def _drained(drained: Drained, simulation: Simulation, style: Style) -> Iterator[str]:
     end = style.paint("would not be empty", RED) if drained.blocked else style.paint("would be empty", GREEN)
-    staying = f" but for {_pods(len(drained.staying))} of DaemonSets" if drained.staying and not drained.blocked else ""
+    staying = (
+        f" but for {pods_text(len(drained.staying))} of DaemonSets" if drained.staying and not drained.blocked else ""
+    )
     keys = set(drained.evicted)
     summary = _eviction_summary(
         [each for each in simulation.evicted if each.by == DRAIN and each.pod in keys], simulation
@@ -101,7 +104,7 @@ def _eviction_summary(gone: Sequence[Evicted], simulation: Simulation) -> str:
         (len(gone) - moved - lost, "stays pending", "stay pending"),
         (lost, "is not recreated", "are not recreated"),
     )
-    whole = f"{_pods(len(gone))} {'is' if len(gone) == 1 else 'are'} evicted"
+    whole = f"{pods_text(len(gone))} {'is' if len(gone) == 1 else 'are'} evicted"
     return ", ".join([whole, *(f"{count} {one if count == 1 else more}" for count, one, more in counts if count)])
 
 
@@ -113,7 +116,7 @@ def _nodes_of_replacements(simulation: Simulation) -> dict[str, str]:
 def _placed(placed: tuple[Placed, ...], style: Style) -> Iterator[str]:
     count = Counter(each.node for each in placed)
     where = f" on {nodes(len(count))}" if count else ""
-    yield f"{style.paint(_pods(len(placed)), GREEN if placed else BOLD)} would get a node{where}"
+    yield f"{style.paint(pods_text(len(placed)), GREEN if placed else BOLD)} would get a node{where}"
     rows = [(f"{INDENT}{printable(each.pod)}", printable(each.node), _origin(each.origin)) for each in placed[:_MOST]]
     if rows:
         yield from aligned(rows, set())
@@ -132,7 +135,7 @@ def _waiting(waiting: tuple[StillPending, ...], style: Style, end: str = "") -> 
     if not waiting:
         return
     yield ""
-    yield f"{style.paint(_pods(len(waiting)), RED)} would stay pending{end}"
+    yield f"{style.paint(pods_text(len(waiting)), RED)} would stay pending{end}"
     reasons: dict[str, list[str]] = {}
     for each in waiting:
         reasons.setdefault(each.message, []).append(each.pod)
@@ -146,7 +149,7 @@ def _evicted(simulation: Simulation, style: Style) -> Iterator[str]:
         return
     yield ""
     whose = "its" if len(simulation.evicted) == 1 else "their"
-    yield f"{style.paint(_pods(len(simulation.evicted)), YELLOW)} would lose {whose} node"
+    yield f"{style.paint(pods_text(len(simulation.evicted)), YELLOW)} would lose {whose} node"
     nodes_by_pod = _nodes_of_replacements(simulation)
     rows = []
     for each in simulation.evicted[:_MOST]:
@@ -190,12 +193,8 @@ def _more(capacity: Capacity) -> str:
     if capacity.groups is None:
         return f"{least}{capacity.pods} more like the first new one"
     count = "1 more whole group" if capacity.groups == 1 else f"{capacity.groups} more whole groups"
-    return f"{least}{count} like {printable(capacity.group or '')} ({_pods(capacity.pods)})"
+    return f"{least}{count} like {printable(capacity.group or '')} ({pods_text(capacity.pods)})"
 
 
 def _percent(room: ResourceCapacity) -> str:
     return f" ({100 * room.requested // room.allocatable} %)" if room.allocatable else ""
-
-
-def _pods(count: int) -> str:
-    return "1 pod" if count == 1 else f"{count} pods"

@@ -44,9 +44,8 @@ class Budgets:
 async def drain(cluster: SimulatedCluster, node_name: str, budgets: Budgets) -> Drained:
     """Empties the node, which is cordoned already, as far as the budgets let it."""
     pods = cluster.pods_on(node_name)
-    owners = {pod.key: pod.metadata.controller for pod in pods}
-    staying = {key for key, owner in owners.items() if owner is not None and owner.kind in ("DaemonSet", "Node")}
-    unmanaged = [key for key, owner in owners.items() if owner is None]
+    staying = {pod.key for pod in pods if pod.belongs_to_node}
+    unmanaged = [pod.key for pod in pods if pod.metadata.controller is None and pod.key not in staying]
     evicted: list[str] = []
     left = [pod for pod in pods if pod.key not in staying]
     while True:

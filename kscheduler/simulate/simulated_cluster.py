@@ -207,7 +207,7 @@ class SimulatedCluster(ShownSoon):
     def _again(self, pod: Pod) -> Pod | None:
         """The pod that its controller makes when it is gone."""
         owner = pod.metadata.controller
-        if owner is None or owner.kind in ("DaemonSet", "Node") or pod.is_terminal:
+        if owner is None or pod.belongs_to_node or pod.is_terminal:
             return None
         name = pod.metadata.name
         if owner.kind != "StatefulSet":  # which keeps its pods' names

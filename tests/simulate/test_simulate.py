@@ -560,3 +560,11 @@ def test_a_slow_call_holds_nobody_up_in_a_rehearsal_and_is_not_reported(
     cluster, new = play.write("cluster.yaml", node("a")), play.write("new.yaml", pod("new"))
     assert main(["simulate", "--from", cluster, "-f", new]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_static_pod_stays_on_a_node_that_is_drained(play: Play) -> None:
+    """As kubectl drain has it, which knows such a pod by its annotation."""
+    static = pod("etcd", on="a", owner=None)
+    static["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+    (drained,) = play("--drain", "a", objects=[node("a"), node("b"), static])["drains"]
+    assert (drained["staying"], drained["evicted"], drained["unmanaged"]) == (["shop/etcd"], [], [])

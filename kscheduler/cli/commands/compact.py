@@ -26,7 +26,7 @@ from kscheduler.text import json_line, printable, style_of, wrapped
 
 _PLAYED: Final = 0
 _DESCRIPTION: Final = """\
-Show on how few nodes the running pods would fit if all of them were rescheduled, by each profile: nodes are taken away
+Show on how few nodes the running pods would fit if all of them were rescheduled, by each profile: nodes are removed
 at random until the pods no longer fit, as Borg's policies were compared. The scheduler's own queue and cycle run over
 a copy of the cluster in memory. Nothing is written to any cluster."""
 _EPILOG: Final = f"""\

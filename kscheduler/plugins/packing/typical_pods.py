@@ -7,7 +7,8 @@ On which rows a shape may run is kept as a column of bits, and worked out again 
 """
 
 from collections import Counter
-from typing import Final, NamedTuple
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,10 @@ from kscheduler.plugins.packing.device_columns import NO_DEMAND, DeviceDemand, d
 COVERED: Final = 0.95
 # Each takes a bit for each node, and its share of the time of each decision.
 MAX_SHAPES: Final = 256
+
+
+# What two pods have in common: a tuple, by whose first entries the larger one is known.
+S = TypeVar("S", bound=tuple[Any, ...])
 
 
 class Shape(NamedTuple):
@@ -47,19 +52,18 @@ class Shape(NamedTuple):
         return cls(amounts.get(CPU, 0), demand.milli, demand.devices, pod.node_selector, pod.required_node_terms)
 
 
-def most_frequent(shapes: Counter[Shape]) -> dict[Shape, int]:
-    """The most frequent shapes that together cover `COVERED` of the pods, with their numbers.
+def most_frequent(shapes: Counter[S], always: Collection[S] = ()) -> dict[S, int]:
+    """The most frequent shapes that together cover `COVERED` of the pods, and those in `always`, with their numbers.
 
     Among equally frequent ones the larger is first, so that the same pods always give the same mix.
     """
     wanted, found = COVERED * shapes.total(), 0
-    mix: dict[Shape, int] = {}
+    mix: dict[S, int] = {}
     for shape, count in sorted(
-        shapes.items(), key=lambda entry: (entry[1], *entry[0][:3], repr(entry[0])), reverse=True
+        shapes.items(), key=lambda entry: (entry[1], entry[0][:3], repr(entry[0])), reverse=True
     ):
-        if found >= wanted or len(mix) == MAX_SHAPES:
-            break
-        mix[shape] = count
+        if (found < wanted or shape in always) and len(mix) < MAX_SHAPES:
+            mix[shape] = count
         found += count
     return mix
 

@@ -52,8 +52,6 @@ PAUSE_SECONDS: Final = 10.0
 REFUSED_SECONDS: Final = 60.0
 # A profile of ours that overfills nodes would do it again; a resize waits at the kubelet until there is room.
 CAUSES: Final = frozenset({OvercommitCause.ANOTHER_SCHEDULER, OvercommitCause.ALLOCATABLE})
-# Kinds of owners whose next pod would be for the same node.
-_COME_BACK_HERE: Final = frozenset({"DaemonSet", "Node"})
 
 
 class UnstartedPodEvictor(Protocol):
@@ -209,8 +207,7 @@ def is_untouched(pod: Pod) -> bool:
 
 def comes_back_elsewhere(pod: Pod) -> bool:
     """Whether a controller makes another pod, which may go to any node."""
-    owner = pod.metadata.controller
-    return owner is not None and owner.kind not in _COME_BACK_HERE
+    return pod.metadata.controller is not None and not pod.belongs_to_node
 
 
 # Assembling what looks for overcommitted nodes: the background services and what `/readyz?verbose` and metrics show.
