@@ -29,6 +29,10 @@ SHOWN := $(addprefix tests/e2e/,image status_page transcripts test_plugin_packag
 MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_stuck/test_cases.py \
 	eviction/test_evictions_never_stuck.py drift/test_drift.py)
 
+# In CI three suites share two cores, with real servers: a test that fails is tried once more, and is told as RERUN at the
+# end, since it is a race to mend. Elsewhere a failure is a failure.
+RERUNS := $(if $(KSCHEDULER_CI),--reruns 1 --rerun-show-tracebacks -raR)
+
 # Tests start `kscheduler` hundreds of times; without bytecode, compiling it anew is half of each start.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -44,7 +48,7 @@ demo: $(RUN) ## Watch 1,000 pods being scheduled on an embedded cluster (NODES=,
 	@$(BIN)/kscheduler demo --nodes $(NODES) --pods $(PODS) $(if $(KEEP),--keep)
 
 # A file's tests stay in one process: they share what its fixtures made.
-PYTEST := $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
+PYTEST := $(BIN)/pytest $(RERUNS) --numprocesses $(WORKERS) --dist loadfile
 
 test: $(DEV) ## Run the tests but the slow ones: five minutes on two cores (WORKERS=: in how many processes)
 	$(PYTEST) -m 'not slow'
@@ -75,7 +79,7 @@ docs: $(DOCS) ## Build the site in build/docs: the pages, and the API reference 
 ready: $(DEPLOY) $(DOCS) ## Install all that the other targets need of Python
 
 check-deploy: $(DEPLOY) ## Chart, manifests, alerts, dashboard, Dockerfile: linted, rendered, validated, run (builds Helm once)
-	$(BIN)/pytest tests/deploy/chart
+	$(BIN)/pytest $(RERUNS) tests/deploy/chart
 
 manifests: $(DEV) ## Write anew what is made from the chart: deploy/kscheduler.yaml, Kustomize's base, README, schema, dashboard
 	$(BIN)/python -m tests.deploy.manifests
@@ -97,16 +101,16 @@ e2e: $(DEV) ## One end-to-end suite on the embedded API server and on the real o
 
 # The parts of it, which go side by side: they wait more than they work.
 e2e-embedded: $(DEV)
-	$(BIN)/pytest tests/e2e --server embedded --ignore tests/e2e/faults $(addprefix --ignore ,$(SHOWN))
+	$(BIN)/pytest $(RERUNS) tests/e2e --server embedded --ignore tests/e2e/faults $(addprefix --ignore ,$(SHOWN))
 
 e2e-shown: $(DEV)
-	$(BIN)/pytest $(SHOWN) --server embedded
+	$(BIN)/pytest $(RERUNS) $(SHOWN) --server embedded
 
 e2e-faults: $(DEV)
-	$(BIN)/pytest tests/e2e/faults --server embedded
+	$(BIN)/pytest $(RERUNS) tests/e2e/faults --server embedded
 
 e2e-real: $(DEV)
-	$(BIN)/pytest tests/e2e --server real --on-it-only
+	$(BIN)/pytest $(RERUNS) tests/e2e --server real --on-it-only
 
 controlplane: $(DEV)
 	$(BIN)/python -m tests.controlplane.binaries

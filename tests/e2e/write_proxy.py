@@ -9,7 +9,8 @@ server; a thread for each connection; what a watch sends is passed on as it come
 import http.client
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.controlplane.rest import Api
 
 VOLUME_KINDS = {"persistentvolumes": "volume", "persistentvolumeclaims": "claim", "binding": "binding"}
 CHUNK_BYTES = 65_536
+SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,10 @@ class WriteProxy:
         """Called when a write has come in, before the API server sees it; after a `ConnectionError` it never does."""
         self.after: Hook = nothing
         """Called when the API server has applied a write, before the scheduler hears of it."""
-        self.applied: list[Write] = []
-        self.refused: list[tuple[Write, int]] = []
-        """Writes that the API server refused, with its status code."""
+        self._applied: list[Write] = []
+        self._refused: list[tuple[Write, int]] = []
+        self._under_way = 0
+        self._settled = threading.Condition()
         self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, name="write-proxy", daemon=True)
 
@@ -95,13 +98,41 @@ class WriteProxy:
         self._server.server_close()
         self._thread.join(timeout=30)
 
+    @property
+    def applied(self) -> list[Write]:
+        """Writes that the API server applied; waits for answers under way, as others see what a write did before."""
+        self._wait_settled()
+        return self._applied
+
+    @property
+    def refused(self) -> list[tuple[Write, int]]:
+        """Writes that the API server refused, with its status code; waits as `applied`."""
+        self._wait_settled()
+        return self._refused
+
+    def _wait_settled(self) -> None:
+        with self._settled:
+            if not self._settled.wait_for(lambda: not self._under_way, SECONDS):
+                raise TimeoutError(f"{self._under_way} writes have no answer after {SECONDS:.0f} s")
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """While a write is passed on and its answer awaited."""
+        with self._settled:
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._settled:
+                self._under_way -= 1
+                self._settled.notify_all()
+
     def settle(self, write: Write, code: int) -> None:
         """The API server has answered a write."""
         if code >= 400:
-            self.refused.append((write, code))
+            self._refused.append((write, code))
         else:
-            self.applied.append(write)
-            self.after(write)
+            self._applied.append(write)
 
 
 class _Server(ThreadingHTTPServer):
@@ -161,14 +192,17 @@ class _Connection(BaseHTTPRequestHandler):
             name: self.headers[name] for name in ("Content-Type", "Accept", "User-Agent") if name in self.headers
         }
         headers["Authorization"] = f"Bearer {proxy.api.token}"
-        self._upstream.request(self.command, self.path, body or None, headers)
-        response = self._upstream.getresponse()
+        with proxy.passing() if write is not None else nullcontext():
+            self._upstream.request(self.command, self.path, body or None, headers)
+            response = self._upstream.getresponse()
+            if write is not None:
+                proxy.settle(write, response.status)
+        if write is not None and response.status < 400:
+            proxy.after(write)
         if parse_qs(urlsplit(self.path).query).get("watch", ["0"])[0] in ("1", "true"):
             self._stream(response)
             return
         answer = response.read()
-        if write is not None:
-            proxy.settle(write, response.status)
         self._head(response, {"Content-Length": str(len(answer))})
         self.wfile.write(answer)
 
