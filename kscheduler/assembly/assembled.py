@@ -224,7 +224,9 @@ class Assembly:
         classes = pod_classes(profiles, self.cache.nominator) if self.has_classes else PodClasses()
         evaluators = evaluators_of(
             profiles,
-            KnownInfeasible(classes.class_of, lambda: self.cache.generation, self.cache.devices.serve),
+            KnownInfeasible(
+                classes.class_of, lambda: self.cache.generation, self.cache.devices.serve, classes.verdict_class
+            ),
             self.cache,
             self.ports.observations,
             self.clock,

@@ -23,6 +23,7 @@ from kscheduler.framework.cluster.pod_groups import DEFAULT_POLICY
 from kscheduler.framework.registry import Registry
 from kscheduler.scheduling.attempt.evaluators import Evaluators
 from kscheduler.scheduling.classes.signatures import Signatures
+from kscheduler.scheduling.failures.infeasible import VerdictClass, class_itself
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.group_apis import OTHER_APIS, GroupAPI, kubernetes_apis
 from kscheduler.state.nominator import NominatedPods
@@ -66,6 +67,8 @@ class PodClasses(msgspec.Struct, frozen=True):
 
     class_of: ClassOf = no_class
     """The class of a pod, for the queue and for the record of classes that fit on no node."""
+    verdict_class: VerdictClass = class_itself
+    """The class of all pods that get the same verdict as a pod of this class, as the cluster stands."""
     hints_alike: HintsAlike = no_hints_alike
     """The class of a pod as far as hints are concerned."""
     are_kept: bool = False
@@ -80,7 +83,7 @@ def classes_are_on() -> bool:
 def pod_classes(profiles: Profiles, nominator: NominatedPods) -> PodClasses:
     """The classes that result from the signatures of all plugins."""
     signatures = Signatures(profiles, nominator)
-    return PodClasses(signatures.class_of, signatures.hints_alike, are_kept=True)
+    return PodClasses(signatures.class_of, signatures.verdict_class, signatures.hints_alike, are_kept=True)
 
 
 class CompiledConfiguration(msgspec.Struct, frozen=True):

@@ -47,6 +47,12 @@ class PluginTraits(msgspec.Struct, frozen=True):
     hints_by_spec: bool
     """Whether its hints read of a waiting pod what it signs and its UID, but neither labels nor namespace. In-tree
     plugins declare it."""
+    judges_without_labels: bool
+    """Whether its verdict, PreEnqueue to PostFilter, reads none of a pod's labels besides what it signs. In-tree
+    plugins declare it."""
+    tells_labels_read: bool
+    """Whether it tells which labels of a pod its verdict reads besides what it signs, as things stand (`labels_read`).
+    In-tree plugins have it."""
     needs_volumes: bool
     """Whether it skips each pod without volumes."""
     idle_without: frozenset[type]
@@ -143,6 +149,10 @@ def _looked_up(plugin: Any) -> PluginTraits:
         reads_pods=_states(plugin, "reads_pods", otherwise=True) or _differs_below(plugin, "reads_pods", _ANSWERING),
         reads_spec_only=_stands(plugin, "reads_spec_only", ("sign",)),
         hints_by_spec=_stands(plugin, "hints_by_spec", ("sign", "events_to_register")),
+        judges_without_labels=_stands(plugin, "judges_without_labels", _JUDGING),
+        tells_labels_read=_has(plugin, "labels_read")
+        and is_in_tree(plugin)
+        and not _differs_below(plugin, "labels_read", _JUDGING),
         needs_volumes=_stands(plugin, "needs_volumes", _ANSWERING),
         idle_without=_idle_without(plugin),
         is_live_unsigned=_stands(plugin, "is_live_unsigned", ("sign",)),

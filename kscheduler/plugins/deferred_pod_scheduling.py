@@ -29,6 +29,7 @@ class DeferredPodScheduling(Plugin):
 
     name = "DeferredPodScheduling"
     depends_on = (Source.ROW,)
+    judges_without_labels = True
     reads_pods = False
     ELSEWHERE = -1
     DISABLED = -2

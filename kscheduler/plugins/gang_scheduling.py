@@ -52,6 +52,7 @@ class GangScheduling(Plugin):
 
     name = "GangScheduling"
     depends_on = ()
+    judges_without_labels = True
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         del args

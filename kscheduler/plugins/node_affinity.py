@@ -42,6 +42,7 @@ class NodeAffinity(Plugin):
     reads_pods = False
     reads_spec_only = True
     hints_by_spec = True
+    judges_without_labels = True
     normalizes_points_only = True
     NOT_ENFORCED = -1
     NOT_MATCHED = -2

@@ -74,6 +74,7 @@ class NodeDeclaredFeatures(Plugin):
 
     name = "NodeDeclaredFeatures"
     depends_on = (Source.ROW,)
+    judges_without_labels = True
     reads_pods = False
     reads_spec_only = True
     LACKING = -1

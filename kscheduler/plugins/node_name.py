@@ -23,6 +23,7 @@ class NodeName(Plugin):
     reads_pods = False
     reads_spec_only = True
     hints_by_spec = True
+    judges_without_labels = True
     MISMATCH = -1
     reasons: ClassVar = {MISMATCH: "node(s) didn't match the requested node name"}
 
@@ -60,6 +61,7 @@ class NarrowingNodeName(NodeName):
     reads_pods = False
     reads_spec_only = True
     hints_by_spec = True
+    judges_without_labels = True
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
         """Restrict the search to the named node."""

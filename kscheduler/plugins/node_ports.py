@@ -31,6 +31,7 @@ class NodePorts(Plugin):
     depends_on = (Source.ROW,)
     reads_spec_only = True
     hints_by_spec = True
+    judges_without_labels = True
     TAKEN = 1
     reasons: ClassVar = {TAKEN: "node(s) didn't have free ports for the requested pod ports"}
 

@@ -83,6 +83,7 @@ class NodeResourcesFit(Plugin):
     depends_on = (Source.AMOUNTS,)
     reads_spec_only = True
     hints_by_spec = True
+    judges_without_labels = True
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
         self._handle = handle

@@ -30,6 +30,7 @@ class NodeUnschedulable(Plugin):
     reads_pods = False
     reads_spec_only = True
     hints_by_spec = True
+    judges_without_labels = True
     UNSCHEDULABLE = -1
     reasons: ClassVar = {UNSCHEDULABLE: "node(s) were unschedulable"}
 

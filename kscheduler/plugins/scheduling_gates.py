@@ -17,6 +17,7 @@ class SchedulingGates(Plugin):
     name = "SchedulingGates"
     lets_in_plain_pods = True
     depends_on = ()
+    judges_without_labels = True
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         del args, handle

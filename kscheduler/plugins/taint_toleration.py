@@ -37,6 +37,7 @@ class TaintToleration(Plugin):
     reads_pods = False
     reads_spec_only = True
     hints_by_spec = True
+    judges_without_labels = True
     normalizes_points_only = True
     UNTOLERATED = -1
     reasons: ClassVar = {UNTOLERATED: "node(s) had untolerated taint(s)"}

@@ -58,6 +58,7 @@ class DefaultPreemption(Plugin):
     name = "DefaultPreemption"
     depends_on = ()
     hints_by_spec = True
+    judges_without_labels = True
 
     def __init__(self, args: DefaultPreemptionArgs | None, handle: Handle) -> None:
         self._args = args or DefaultPreemptionArgs()

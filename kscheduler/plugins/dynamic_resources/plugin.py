@@ -96,6 +96,7 @@ class DynamicResources(Plugin):
 
     name = "DynamicResources"
     depends_on = ()
+    judges_without_labels = True
     """Nothing: what is signed is a pod without claims, and every node suits it equally."""
     reads_pods = False
     reads_spec_only = True

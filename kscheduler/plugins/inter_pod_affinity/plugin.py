@@ -176,6 +176,12 @@ class InterPodAffinity(Plugin):
         held = counters.required_anti_affinity(pod) or counters.required_affinity(pod) or counters.preferred(pod)
         return None if held else Conditions((counters.term_changes,), counters.labels_of_terms(pod.pod.metadata.labels))
 
+    def labels_read(self, pod: PodInfo) -> frozenset[str]:
+        """Those that a term of a pod on a node names, and those that decide whether the pod satisfies itself."""
+        wanted = pod.affinity_terms.all_required_affinity
+        held = self._counters.labels_of_terms(pod.labels)
+        return held if wanted is None else held | wanted.label_keys
+
     def by_bucket(self, pod: PodInfo, nodes: NodeTable) -> BucketJudge | None:
         """The judge of pods like this one; `None` where rows must be judged one by one."""
         if type(self) is not InterPodAffinity:

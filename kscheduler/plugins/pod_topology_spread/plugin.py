@@ -130,6 +130,14 @@ class PodTopologySpread(Plugin):
             return None
         return self._while_services_stay(pod)
 
+    def labels_read(self, pod: PodInfo) -> frozenset[str]:
+        """Those that decide whether the pod counts for its own constraints. Constraints of the profile only score, or
+        the pod is not signed.
+        """
+        if not pod.pod.spec.topology_spread_constraints:
+            return frozenset()
+        return frozenset([need.key for each in pod.spread_constraints for need in each.selector.requirements])
+
     def by_bucket(self, pod: PodInfo, nodes: NodeTable) -> BucketJudge | None:
         """The judge of pods like this one; `None` where rows must be judged one by one."""
         counters = self._counters

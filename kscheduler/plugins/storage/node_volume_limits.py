@@ -57,6 +57,7 @@ class NodeVolumeLimits(Plugin):
 
     name = "NodeVolumeLimits"
     depends_on = (Source.ROW, Source.VOLUMES)
+    judges_without_labels = True
     needs_volumes = True
     TOO_MANY = 1
     FIRST_MISSING_DRIVER = 2

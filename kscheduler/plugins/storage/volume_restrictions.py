@@ -67,6 +67,7 @@ class VolumeRestrictions(Plugin):
 
     name = "VolumeRestrictions"
     depends_on = (Source.ROW, Source.VOLUMES)
+    judges_without_labels = True
     needs_volumes = True
     DISK_IN_USE = 1
     CLAIM_IN_USE = 2

@@ -47,6 +47,7 @@ class VolumeZone(Plugin):
 
     name = "VolumeZone"
     depends_on = (Source.ROW, Source.VOLUMES)
+    judges_without_labels = True
     needs_volumes = True
     reads_pods = False
     ELSEWHERE = -1

@@ -9,11 +9,14 @@ services, other pods' terms and namespace selectors may read them at any time, s
 
 A pod has no class if a plugin that judges does not sign it (or may depend on anything), if it concerns
 extenders (nobody signs what these say), if it is costly (`pod_weight`: its signature would be as large as it is), or
-while a node is nominated for it. Limit: a pod with a label of its own (a
-StatefulSet's pod-name, a Job's completion-index) is alone in its class.
+while a node is nominated for it.
+
+A pod with a label of its own (a StatefulSet's pod-name, a Job's completion-index) is alone in its class, since any
+plugin may come to read it. But what has been found out about it holds for all pods that differ only in labels that
+nobody reads at present (`Signatures.verdict_class`): in-tree plugins tell which labels they read.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -29,10 +32,14 @@ from kscheduler.state.nominator import NominatedPods
 class PodClass:
     """A class of pods. There is one object for each distinct signature: compare by identity."""
 
-    __slots__ = ("__weakref__", "era", "signature")
+    __slots__ = ("__weakref__", "era", "read", "signature", "verdict_class")
 
-    def __init__(self, signature: Hashable, era: object) -> None:
+    def __init__(self, signature: tuple[Hashable, ...], era: object) -> None:
         self.signature = signature
+        self.read: frozenset[str] | None = None
+        """The labels that `verdict_class` has been worked out for."""
+        self.verdict_class: PodClass | None = None
+        """The class without the labels that nobody read then; `None` if it is this one."""
         self.era = era
         """Whose class it is: a pod that was being tried while the profiles changed has a class of the ones before."""
 
@@ -46,6 +53,7 @@ class Signatures:
         self._signers = {name: _judges_signers(profile) for name, profile in profiles.items()}
         self._by_name = {name: _signers_by_name(profile) for name, profile in profiles.items()}
         self._hinting_by_spec = {name: _hinting_by_spec(profile) for name, profile in profiles.items()}
+        self._label_readers = {name: _label_readers(profile) for name, profile in profiles.items()}
         self._classes: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
         self._era = object()
         """Held by each class instead of `self`, so that a class that outlives the profiles keeps none of them."""
@@ -81,6 +89,27 @@ class Signatures:
         read = _scheduler_reads_of_spec if plugins <= self._hinting_by_spec[profile] else _scheduler_reads
         return or_without_class(self._class_by_signatures, signers, pod, plugins, read(pod))
 
+    def verdict_class(self, pod: PodInfo, of_pod: PodClass) -> PodClass:
+        """The class of all pods that get the same verdict as this one of the class `of_pod`, as the cluster stands now.
+
+        They are equal in all that is signed, and in those labels that a plugin reads at present. It is `of_pod` itself
+        where a plugin does not tell what it reads, and while pods are nominated: their terms are held by nobody yet.
+        """
+        readers = self._label_readers.get(pod.pod.spec.scheduler_name)
+        if readers is None or not pod.labels or len(self._nominator):
+            return of_pod
+        read = frozenset[str]().union(*[labels_read(pod) for labels_read in readers])
+        if of_pod.read != read:
+            of_pod.read, of_pod.verdict_class = read, self._without_others(read, pod, of_pod)
+        return of_pod.verdict_class or of_pod
+
+    def _without_others(self, read: frozenset[str], pod: PodInfo, of_pod: PodClass) -> PodClass | None:
+        if pod.labels.keys() <= read:
+            return None
+        kept = frozenset([(key, pod.labels[key]) for key in pod.labels.keys() & read])
+        _, *parts = of_pod.signature
+        return self._interned(("verdict", _scheduler_reads_of_spec(pod), pod.namespace, kept, *parts))
+
     def _class_of(self, pod: PodInfo) -> PodClass | None:
         spec = pod.pod.spec
         profile, signers = self._profiles.get(spec.scheduler_name), self._signers.get(spec.scheduler_name)
@@ -93,7 +122,7 @@ class Signatures:
         parts = signatures_of(signers, pod)
         return None if UNSIGNABLE in parts else self._interned((*name, *parts))
 
-    def _interned(self, signature: Hashable) -> PodClass:
+    def _interned(self, signature: tuple[Hashable, ...]) -> PodClass:
         known = self._classes.get(signature)
         if known is None:
             known = self._classes[signature] = PodClass(signature, self._era)
@@ -120,6 +149,18 @@ def _hinting_by_spec(profile: Profile) -> frozenset[str]:
     return frozenset(plugin.name for plugin in profile.instances if profile.traits[plugin.name].hints_by_spec)
 
 
+def _label_readers(profile: Profile) -> Sequence[Callable[[PodInfo], frozenset[str]]] | None:
+    """Of each plugin that judges, what tells the labels that it reads; `None` if one of them may read any."""
+    readers: list[Callable[[PodInfo], frozenset[str]]] = []
+    for plugin in _judging(profile).values():
+        traits = profile.traits[plugin.name]
+        if traits.tells_labels_read:
+            readers.append(plugin.labels_read)
+        elif not traits.judges_without_labels:
+            return None
+    return readers
+
+
 def _signers_by_name(profile: Profile) -> Mapping[str, Signer]:
     """The signers of all plugins that sign, by plugin name."""
     signed = [plugin for plugin in profile.instances if profile.traits[plugin.name].is_signed]
@@ -128,11 +169,16 @@ def _signers_by_name(profile: Profile) -> Mapping[str, Signer]:
 
 def _judges_signers(profile: Profile) -> Sequence[Signer] | None:
     """The signers of the plugins that judge, PreEnqueue to PostFilter; `None` if one of them does not sign."""
-    points: Iterable[Iterable[Any]] = (profile.pre_enqueue, profile.pre_filter, profile.filter, profile.post_filter)
-    judging = {plugin.name: plugin for point in points for plugin in point}
+    judging = _judging(profile)
     if not all(profile.traits[name].is_signed for name in judging):
         return None
     return [_signer(plugin, profile) for plugin in judging.values()]
+
+
+def _judging(profile: Profile) -> Mapping[str, Any]:
+    """The plugins that judge, by name."""
+    points: Iterable[Iterable[Any]] = (profile.pre_enqueue, profile.pre_filter, profile.filter, profile.post_filter)
+    return {plugin.name: plugin for point in points for plugin in point}
 
 
 def _signer(plugin: Any, profile: Profile) -> Signer:

@@ -88,6 +88,7 @@ class VolumeBinding(Plugin):
 
     name = "VolumeBinding"
     depends_on = (Source.ROW, Source.VOLUMES)
+    judges_without_labels = True
     needs_volumes = True
     idle_without = (_Claims, Undertaking)
     reads_pods = False
