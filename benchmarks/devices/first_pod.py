@@ -27,8 +27,8 @@ from kscheduler.scheduling.cycle.schedule import schedule
 NAME = "kscheduler"
 
 
-def assembly_of(nodes: int) -> Assembly:
-    """A scheduler that knows nodes, devices and one claim."""
+def assembly_of(nodes: int, *, has_serials: bool = False) -> Assembly:
+    """A scheduler that knows nodes, devices and one claim. With serial numbers no two devices are equal."""
     assembly = Assembly(default_configuration(NAME), registry(), Ports(), REAL_CLOCK)
     cache, share = assembly.cache, default_transform(RESOURCE_SLICES.resource)
     selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
@@ -39,6 +39,8 @@ def assembly_of(nodes: int) -> Assembly:
         cache.add_node(convert({"metadata": {"name": name}, "status": offered}, Node))
         pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
         devices = [device(place) for place in range(DEVICES)]
+        for each in devices if has_serials else ():
+            each["attributes"]["serial"] = {"string": f"{name}-{each['name']}"}
         spec = {"driver": DRIVER, "pool": pool, "nodeName": name, "devices": devices}
         published = convert({"metadata": {"name": f"slice-{name}"}, "spec": spec}, ResourceSlice)
         share(published)  # as its informer does
@@ -83,9 +85,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--serials", action="store_true", help="give each device an attribute that no other one has")
     args = parser.parse_args()
     for _ in range(args.rounds):
-        sliced, whole = assembly_of(args.nodes), assembly_of(args.nodes)
+        sliced, whole = [assembly_of(args.nodes, has_serials=args.serials) for _ in range(2)]
         with setting_aside():  # as the service does
             held = in_slices(sliced)
             began = time.perf_counter()

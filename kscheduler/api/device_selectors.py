@@ -43,6 +43,9 @@ _BYTES_PER_NODE = 1_000
 # Devices whose attributes stay ready to be asked about: about two kilobytes each.
 DEVICES_KEPT, DEVICES_BYTES = 8192, 32 * 2**20
 
+# device, attributes, domain, name.
+_PATH_OF_ATTRIBUTE = 4
+
 _HINT = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional "
     "fields"
@@ -164,6 +167,22 @@ class CompiledSelector:
     def weight(self) -> int:
         """About how many bytes it takes."""
         return 4 * len(self.expression) + _BYTES_PER_NODE * self._program.nodes
+
+    @property
+    def attributes_read(self) -> frozenset[str] | None:
+        """The attributes that it may read, by their names without domains; `None`: perhaps all.
+
+        The others only must be readable: else, up to 1.37, the selector fails.
+        """
+        names = set()
+        for path in self._program.paths:
+            if path[:2] == ("device", "attributes"):
+                if len(path) < _PATH_OF_ATTRIBUTE:
+                    return None
+                names.add(path[_PATH_OF_ATTRIBUTE - 1])
+            elif path == ("device",):
+                return None
+        return frozenset(names)
 
     @property
     def result_type(self) -> str:

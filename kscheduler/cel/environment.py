@@ -27,6 +27,7 @@ from kscheduler.cel.steps import TooManyStepsError, limited, spend
 from kscheduler.cel.syntax.literals import SyntaxProblemError
 from kscheduler.cel.syntax.nodes import SyntaxNode
 from kscheduler.cel.syntax.parser import DEEPEST, TooDeepError, parse
+from kscheduler.cel.syntax.paths import Path, paths_read
 from kscheduler.cel.syntax.visitor import Visitor
 from kscheduler.cel.types import Type
 from kscheduler.cel.values.kinds import ErrorValue, PanicError
@@ -90,9 +91,11 @@ class LanguageRules(msgspec.Struct, frozen=True):
 class Program:
     """A compiled expression."""
 
-    def __init__(self, run: Run, slots: int, result: Type, *, nodes: int, deep: bool) -> None:
+    def __init__(self, run: Run, slots: int, result: Type, *, nodes: int, deep: bool, paths: frozenset[Path]) -> None:
         self._run, self._slots = run, slots
         self.result_type = result
+        self.paths = paths
+        """What it reads of its variables (`syntax.paths`)."""
         self.nodes = nodes
         """Of the syntax tree that it was made from."""
         self.deep = deep
@@ -173,7 +176,7 @@ class Environment:
             raise CompileError(message) from None
         deep = sum(map(text.count, _NESTING)) > _SHALLOW
         nodes = len(visitor.numbering.offsets)
-        return Program(run, planner.slots, checked.types[node.id], nodes=nodes, deep=deep)
+        return Program(run, planner.slots, checked.types[node.id], nodes=nodes, deep=deep, paths=paths_read(node))
 
 
 def _refusal(issues: Issues) -> CompileError:

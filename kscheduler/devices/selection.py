@@ -25,6 +25,11 @@ _LONGEST_TEXT: Final = 8_192
 class DevicePredicate(Protocol):
     """A compiled expression."""
 
+    @property
+    def attributes_read(self) -> frozenset[str] | None:
+        """The attributes that it may read, by their names without domains; `None`: perhaps all."""
+        ...
+
     def matches(self, driver: str, device: Device) -> bool:
         """Whether the expression is true for the device. Raises `SelectorRuntimeError`."""
         ...
@@ -70,6 +75,19 @@ class Selections:
             (f"class {device_class.metadata.name}", "", by_class),
             (f"claim {claim}", f", request {request}", by_request),
         )
+
+    def attributes_read(self, selectors: Sequence[DeviceSelector]) -> frozenset[str] | None:
+        """The attributes that they may read, by their names without domains; `None`: perhaps all.
+
+        Raises what the compiler raises.
+        """
+        read: set[str] = set()
+        for expression in _expressions(selectors):
+            of_selector = self._compiler.compile(expression).attributes_read
+            if of_selector is None:
+                return None
+            read |= of_selector
+        return frozenset(read)
 
 
 class DeviceSelection:

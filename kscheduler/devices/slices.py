@@ -49,7 +49,7 @@ class SliceIndex:
         self._publishers: Counter[int] = Counter()
         """By `id` of their devices the number of slices."""
         self._published: dict[int, PublishedDevices] = {}
-        """By `id`, what devices are like that several slices have, as far as that was asked for."""
+        """By `id`, what devices are like, as far as that was asked for."""
         self._reached: dict[str, _Reached] = {}
         """By node; an entry for each node that was asked about."""
         self._built: dict[PoolID, dict[tuple[int, ...], Pool | None]] = {}
@@ -86,8 +86,17 @@ class SliceIndex:
         self._reached[name] = _Reached(labels, pools)
         return pools
 
-    def layout(self, name: str, labels: Mapping[str, str], allocated: AllocatedState) -> DeviceLayout | None:
-        """The node's layout; `None` if it is not plain, or no other node can have it."""
+    def layout(
+        self,
+        name: str,
+        labels: Mapping[str, str],
+        allocated: AllocatedState,
+        read: frozenset[str] | None = None,
+    ) -> DeviceLayout | None:
+        """The node's layout; `None` if it is not plain, or no other node can have it.
+
+        `read`: the attributes that are part of it; `None`: all.
+        """
         if self._shared:
             node, features = NodeIdentity(name, labels), self._features
             for piece in self._shared:
@@ -96,16 +105,16 @@ class SliceIndex:
         local = []
         for piece in self._local.get(name, ()):
             spec = piece.spec
-            published = self._like_others(spec.devices)
+            published = self._like_others(spec.devices, read)
             if published is None or len(self._by_pool[PoolID(spec.driver, spec.pool.name)]) != 1:
                 return None
             local.append((piece, published))
-        return layout_of(local, allocated)
+        return layout_of(local, allocated, read)
 
-    def _like_others(self, devices: tuple[Device, ...]) -> PublishedDevices | None:
-        """What the devices of a slice are like; `None` if no other slice has them."""
+    def _like_others(self, devices: tuple[Device, ...], read: frozenset[str] | None) -> PublishedDevices | None:
+        """What the devices of a slice are like; `None` if no other slice can have like ones."""
         identity = id(devices)
-        if self._publishers[identity] < 2:
+        if read is None and self._publishers[identity] < 2:
             return None
         published = self._published.get(identity)
         if published is None:

@@ -1,5 +1,6 @@
 """Selectors that tests use, as functions of a device's JSON: a compiler that knows these expressions and no others."""
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -46,6 +47,11 @@ class Predicate:
 
     def __init__(self, expression: str) -> None:
         self._function = KNOWN[expression]
+        self._names = frozenset(re.findall(r"(?:size|color)", expression))
+
+    @property
+    def attributes_read(self) -> frozenset[str] | None:
+        return self._names
 
     def matches(self, driver: str, device: Device) -> bool:
         return self._function(driver, msgspec.to_builtins(device))

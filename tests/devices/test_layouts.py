@@ -9,9 +9,10 @@ import pytest
 from kscheduler.api.codec import convert
 from kscheduler.api.devices import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.api.releases import BEHAVIOURS
+from kscheduler.api.selector_errors import SelectorCompileError
 from kscheduler.devices.allocator import Allocator
 from kscheduler.devices.ids import AllocatedState, DeviceID
-from kscheduler.devices.layouts import DeviceLayout, moved
+from kscheduler.devices.layouts import DeviceLayout, attributes_read, moved
 from kscheduler.devices.selection import Selections
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.devices.wanted import AllocationError, AllocatorFeatures, FailedOnThisNodeError
@@ -25,8 +26,11 @@ NODES: Final = tuple(f"n{number}" for number in range(8))
 SHARED: Final = ("perDeviceNodeSelection", "nodeName", "nodeSelector", "allNodes", "pool")
 
 
-def cluster(one: Json, chance: random.Random) -> list[ResourceSlice]:
-    """Nodes that have devices of the problem's slices for themselves, few different ones; some slices as they are."""
+def cluster(one: Json, chance: random.Random, *, has_serials: bool = False) -> list[ResourceSlice]:
+    """Nodes that have devices of the problem's slices for themselves, few different ones; some slices as they are.
+
+    With serial numbers no two nodes have the same devices.
+    """
     share = default_transform("resourceslices.resource.k8s.io")
     with_devices = [piece["spec"] for piece in one["slices"] if piece["spec"].get("devices")]
     kinds = [chance.sample(with_devices, min(len(with_devices), chance.choice((0, 1, 1, 2)))) for _ in range(2)]
@@ -34,12 +38,18 @@ def cluster(one: Json, chance: random.Random) -> list[ResourceSlice]:
     for node in NODES:
         for number, spec in enumerate(chance.choice(kinds)):
             own = {key: value for key, value in spec.items() if key not in SHARED}
+            if has_serials:
+                own["devices"] = [_with_serial(device, f"{node}-{device['name']}") for device in own["devices"]]
             pool = {"name": f"{chance.choice('abc')}-{node}-{number}", "generation": 1, "resourceSliceCount": 1}
             slices.append({"metadata": {"name": f"{node}-{number}"}, "spec": own | {"nodeName": node, "pool": pool}})
     made = [convert(piece, ResourceSlice) for piece in slices]
     for each in made:
         share(each)
     return made
+
+
+def _with_serial(device: Json, serial: str) -> Json:
+    return {**device, "attributes": {**device.get("attributes", {}), "serial": {"string": serial}}}
 
 
 def taken_of(slices: list[ResourceSlice], chance: random.Random) -> AllocatedState:
@@ -61,20 +71,26 @@ def searched(allocator: Allocator, node: str) -> list[AllocationResult] | str | 
         return "error of the node"
 
 
+@pytest.mark.parametrize("has_serials", [False, True], ids=["like devices", "serial numbers"])
 @pytest.mark.parametrize("seed", range(example_count(12)))
-def test_nodes_of_one_layout_get_the_same(seed: int) -> None:
+def test_nodes_of_one_layout_get_the_same(seed: int, *, has_serials: bool) -> None:
     counts: Counter[str] = Counter()
     for number in range(150):
         one, chance = problem((seed, number)), random.Random(f"{seed} {number}")
         features = AllocatorFeatures.of(one["gates"], BEHAVIOURS[one["version"]])
         classes = {each["metadata"]["name"]: convert(each, DeviceClass) for each in one["classes"]}
         claims = [convert(each, ResourceClaim) for each in one["claims"]]
-        slices = cluster(one, chance)
+        slices = cluster(one, chance, has_serials=has_serials)
         index, state = SliceIndex(slices, features), taken_of(slices, chance)
-        allocator = Allocator(features, claims, state, classes.get, index, Selections(KnownPredicates(), features))
+        selections = Selections(KnownPredicates(), features)
+        allocator = Allocator(features, claims, state, classes.get, index, selections)
+        try:
+            read = attributes_read([claim.spec for claim in claims], classes.get, selections)
+        except SelectorCompileError:
+            read = None
         first: dict[Any, tuple[Any, DeviceLayout]] = {}
         for node in NODES:
-            layout, found = index.layout(node, {}, state), searched(allocator, node)
+            layout, found = index.layout(node, {}, state, read), searched(allocator, node)
             if layout is None:
                 counts["none"] += 1
             elif layout.key not in first:

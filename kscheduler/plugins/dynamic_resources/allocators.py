@@ -1,15 +1,17 @@
 """Making allocators. Cycles share answers of selectors, the index of the slices, and what nodes gave to like claims."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, cast
 
 from kscheduler.api.core import Node
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from kscheduler.api.selector_errors import SelectorCompileError
 from kscheduler.config.durations import Duration
 from kscheduler.devices.allocator import Allocator
 from kscheduler.devices.counting import NodeDevices, count_devices
-from kscheduler.devices.layouts import DeviceLayout
+from kscheduler.devices.layouts import DeviceLayout, attributes_read
 from kscheduler.devices.obstacles import Obstacles
 from kscheduler.devices.pools import PoolDevice
 from kscheduler.devices.selection import Selections
@@ -62,7 +64,7 @@ class Allocators:
         """A search for devices of these claims."""
         kept = self._answers.of(claims)
         make, follow = partial(self._made, claims, devices), partial(self._follow, kept, devices)
-        layout_of = partial(self._layout_of, devices)
+        layout_of = partial(self._layout_of, kept, claims, devices)
         return DeviceSearch(
             claims,
             devices,
@@ -126,8 +128,17 @@ class Allocators:
             allocated = allocated.copy_of(read)
         return Allocator(self._features, claims, allocated, devices.device_class, index, self._selections)
 
-    def _layout_of(self, devices: Devices, node: Node) -> DeviceLayout | None:
-        return self._index.layout(node.metadata.name, node.metadata.labels, devices.claims.allocated_state())
+    def _layout_of(
+        self, kept: NodeResultCache, claims: Sequence[ResourceClaim], devices: Devices, node: Node
+    ) -> DeviceLayout | None:
+        if not kept.knows_attributes_read:
+            kept.knows_attributes_read = True
+            # One that cannot be compiled may read anything, and so may one that takes long: it is not waited for.
+            with suppress(SelectorCompileError, StillEvaluatingError):
+                specs = [claim.spec for claim in claims]
+                kept.attributes_read = attributes_read(specs, devices.device_class, self._selections)
+        read, allocated = kept.attributes_read, devices.claims.allocated_state()
+        return self._index.layout(node.metadata.name, node.metadata.labels, allocated, read)
 
     def _follow(self, kept: NodeResultCache, devices: Devices) -> None:
         self._answers.follow(kept, devices, self._index_of(devices))

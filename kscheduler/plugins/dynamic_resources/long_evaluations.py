@@ -112,6 +112,11 @@ class PatientSelector:
         self.is_long = False
         """Some device has needed more than the budget."""
 
+    @property
+    def attributes_read(self) -> frozenset[str] | None:
+        """The attributes that it may read, by their names without domains; `None`: perhaps all."""
+        return self._selector.attributes_read
+
     def matches(self, driver: str, device: Device) -> bool:
         """The answer. Raises `SelectorRuntimeError`, `StillEvaluatingError`."""
         if not self.is_long:

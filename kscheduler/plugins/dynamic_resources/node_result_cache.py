@@ -72,6 +72,9 @@ class NodeResultCache:
     """Of those for layouts."""
     by_layout: dict[LayoutKey, LayoutResult] = field(default_factory=dict)
     """They hold whatever is taken, as long as no class changes."""
+    attributes_read: frozenset[str] | None = None
+    """The attributes that tell layouts apart; `None`: all, or it is not known."""
+    knows_attributes_read: bool = False
     searched: dict[str, object] = field(default_factory=dict)
     """Nodes that are being searched in the background, as long as nothing has changed there; with the latest search."""
     overdue: dict[str, str] = field(default_factory=dict)
@@ -221,6 +224,11 @@ class NodeResultCache:
         self.by_layout.clear()
         self.layout_size = 0
 
+    def classes_changed(self) -> None:
+        """Drop what is known of layouts, and of what they are made of."""
+        self.forget_layouts()
+        self.attributes_read, self.knows_attributes_read = None, False
+
 
 class ResultsByTemplate:
     """The answers for each group of claims that ask for the same."""
@@ -253,7 +261,7 @@ class ResultsByTemplate:
             self._classes = devices.class_changes
             self.slices_changed(None)
             for each in self._kept.values():
-                each.forget_layouts()
+                each.classes_changed()
         pools = devices.claims.pools_changed_since(kept.revision)
         kept.revision = devices.claims.revision
         owners = None if pools is None else {index.owner_of_pool(pool) for pool in pools}

@@ -35,7 +35,10 @@ def steps_of(search: UnfinishedSearch) -> int:
 
 
 def stage_of_many(**more: object) -> Stage:
-    slices = [devices_of(f"n{number}", *"abc"[: 1 + number % 3]) for number in range(NODES)]
+    """No two nodes have the same devices."""
+    slices = [
+        devices_of(f"n{number}", *[f"{one}{number}" for one in "abc"[: 1 + number % 3]]) for number in range(NODES)
+    ]
     return Stage(device_class(), *slices, nodes=NODES, **more)  # type: ignore[arg-type]
 
 
