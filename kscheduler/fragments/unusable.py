@@ -5,7 +5,8 @@ requests on that node. Only requests are compared, not where a pod may run. A de
 counts as taken. Resources that no node has are told together (`OTHERS`), as pods name them freely.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 import numpy as np
@@ -26,14 +27,19 @@ T = TypeVar("T")
 
 
 def fragments(
-    cache: Cache, devices: ClassDevices, running: Pods, waiting: Pods
+    cache: Cache, devices: ClassDevices | None, running: Pods, waiting: Pods
 ) -> Generator[None, None, tuple[ResourceFragmentation, ...]]:
     """By resource that a typical pod requests. `cache`: with the running pods on their nodes; `devices`: of the same.
 
-    What is free is read at once, after the pods; at the pauses others may run.
+    What is free is read at once, after the pods; at the pauses others may run. Without `devices` those that claims ask
+    for, or that stand for a resource, are left out.
     """
-    yield from devices.follow()
-    mix = yield from typical_requests(running, waiting, cache.devices.claims)
+    if devices is None:
+        mix = yield from typical_requests(running, waiting, None)
+        mix = _without_devices(mix, cache)
+    else:
+        yield from devices.follow()
+        mix = yield from typical_requests(running, waiting, cache.devices.claims)
     room = _Room(cache, devices, _known(cache, mix))
     for requests, count in mix.items():
         room.judge(requests, count)
@@ -55,6 +61,13 @@ def finished(computation: Generator[None, None, T]) -> T:
             return result
 
 
+def _without_devices(mix: Mapping[Requests, int], cache: Cache) -> dict[Requests, int]:
+    left: Counter[Requests] = Counter()
+    for requests, count in mix.items():
+        left[tuple(each for each in requests if cache.devices.class_of_resource(each[0]) is None)] += count
+    return left
+
+
 def _known(cache: Cache, mix: Iterable[Requests]) -> list[str]:
     """The resources that are asked for and that there are; of too many those of Kubernetes itself, and the first."""
     asked = {name for requests in mix for name, _ in requests}
@@ -72,7 +85,7 @@ def _known(cache: Cache, mix: Iterable[Requests]) -> list[str]:
 class _Room:
     """What is free on the nodes at one moment, and which of it the requests that were judged can use."""
 
-    def __init__(self, cache: Cache, devices: ClassDevices, names: Sequence[str]) -> None:
+    def __init__(self, cache: Cache, devices: ClassDevices | None, names: Sequence[str]) -> None:
         nodes, rows = cache.nodes, cache.nodes.rows()
         self.names = names
         self._lacked = [*names, OTHERS, _PODS]
@@ -86,7 +99,7 @@ class _Room:
         self._devices = {
             index: [(group, *devices.of_group(group, rows)) for group in devices.groups if group.device_class == name]
             for index, name in enumerate(map(_class_in, names))
-            if name
+            if name and devices is not None
         }
         self._usable = np.zeros((len(names), len(rows)), dtype=np.bool_)
         self._short = np.zeros((len(names), len(self._lacked), len(rows)), dtype=np.int32)
@@ -159,14 +172,16 @@ class _Room:
         )
 
 
-def _column(cache: Cache, devices: ClassDevices, name: str, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _column(
+    cache: Cache, devices: ClassDevices | None, name: str, rows: Rows
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """What each row has of a resource, and what is free of it. Where no row lists it, devices may stand for it."""
     nodes = cache.nodes
     there = nodes.amounts(nodes.allocatable, name, rows)
     free = there - nodes.amounts(nodes.requested, name, rows)
     stands = cache.devices.class_of_resource(name)
     device_class = _class_in(name) or ("" if stands is None else stands.metadata.name)
-    if not device_class:
+    if devices is None or not device_class:
         return there, free
     is_listed = there > 0
     reached, _, left = devices.reached(device_class, rows)

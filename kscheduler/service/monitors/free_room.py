@@ -12,6 +12,7 @@ zero, so that lines in graphs fall instead of ending.
 import asyncio
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -21,6 +22,7 @@ from kscheduler.aio.tasks import Slicer, run_in_slices
 from kscheduler.api.core import Pod
 from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.fragments.fragmentation import OTHERS, ResourceFragmentation
+from kscheduler.fragments.typical_requests import pods_on_nodes
 from kscheduler.fragments.unusable import fragments
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU
@@ -118,14 +120,7 @@ class FreeRoom:
             await self._clock.sleep(self.pause_seconds)
 
     def _walk(self) -> Generator[None, None, tuple[ResourceFragmentation, ...]]:
-        return fragments(self._cache, self._devices, self._running, self._waiting_pods)
-
-    def _running(self) -> Iterator[PodInfo]:
-        nodes = self._cache.nodes
-        for row in nodes.rows().tolist():
-            info = nodes.infos[row]
-            if info is not None:
-                yield from tuple(info.pods.values())
+        return fragments(self._cache, self._devices, partial(pods_on_nodes, self._cache), self._waiting_pods)
 
     def _waiting_pods(self) -> Iterator[PodInfo]:
         for key in self._waiting.keys():  # noqa: SIM118  no dict
