@@ -6,13 +6,15 @@ pod's failure. A `TaskSet` owns such tasks, hands each error to the handler give
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Generator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock, finishes_within
+
+T = TypeVar("T")
 
 # Called with the task's name and its error.
 ErrorHandler = Callable[[str, BaseException], None]
@@ -243,9 +245,19 @@ class Slicer:
         self.begin()
 
 
-# Several pieces of one work at the same time: all results, or one failure and nothing that goes on behind it.
+async def run_in_slices(steps: Generator[None, None, T], slicer: Slicer) -> T:
+    """Run a generator that pauses often, and let the event loop run whenever a slice is used up. Returns its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+        if slicer.used_up():
+            await slicer.turn()
 
-T = TypeVar("T")
+
+# Several pieces of one work at the same time: all results, or one failure and nothing that goes on behind it.
 
 
 async def all_of(name: str, works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

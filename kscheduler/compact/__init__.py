@@ -5,6 +5,5 @@ free_capacity       what its nodes have free, added up
 repacking           the pods are rescheduled on some of the nodes, by the scheduler of `kscheduler simulate`
 profiles            those that are compared
 compaction          nodes are removed at random until the pods no longer fit, some trials for each profile
-fragments           how much of what is free today no pod like theirs could use, and why
 compaction_result   what came of it, for programs by `compaction.schema.json`; `as_text` for people
 """

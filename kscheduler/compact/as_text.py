@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kscheduler.compact.compaction_result import Compaction, ProfileCompaction, ResourceFragmentation
-from kscheduler.framework.reasons.wording import share_texts
+from kscheduler.compact.compaction_result import Compaction, ProfileCompaction
+from kscheduler.fragments.fragmentation import ResourceFragmentation
 from kscheduler.simulate.simulation_result import StillPending
 from kscheduler.text import BOLD, INDENT, PLAIN, RED, Style, aligned, nodes, printable, wrapped
 from kscheduler.text import pods as pods_text
@@ -61,30 +61,11 @@ def _fragments(found: Sequence[ResourceFragmentation]) -> Iterator[str]:
     rows = []
     for each in found:
         if each.unusable:
-            unusable, free = share_texts(each.resource, each.unusable, each.free)
-            share = f"({100 * each.unusable / each.free:.0f} %)"
-            rows.append((f"{INDENT}{printable(each.resource)}", f"{unusable} of {free}", share, _why(each)))
+            unusable, free, share = each.share_text
+            rows.append((f"{INDENT}{each.name_text}", f"{unusable} of {free}", f"({share})", each.why_text))
     if rows:
         yield "free, but unusable by pods like those that run or wait:"
         yield from aligned(rows, {1, 2})
-
-
-def _why(fragments: ResourceFragmentation) -> str:
-    """`30 for lack of cpu, 4 on cordoned nodes`; the largest parts first."""
-    parts = sorted(fragments.lacking.items(), key=lambda part: (-part[1], part[0]))
-    texts = [
-        f"{_amount(fragments, amount)} "
-        + ("in pieces too small" if lacked == fragments.resource else f"for lack of {printable(lacked)}")
-        for lacked, amount in parts
-    ]
-    if fragments.cordoned:
-        texts.append(f"{_amount(fragments, fragments.cordoned)} on cordoned nodes")
-    return ", ".join(texts)
-
-
-def _amount(fragments: ResourceFragmentation, amount: int) -> str:
-    """In the unit of all that is free."""
-    return share_texts(fragments.resource, amount, fragments.free)[0]
 
 
 def _unplaced(profiles: Sequence[ProfileCompaction], style: Style) -> Iterator[str]:

@@ -7,20 +7,25 @@ It ends when `LAST_TRIES` nodes in a row could not go, though the sum of the req
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from kscheduler.api.core import Node, Pod
-from kscheduler.assembly import group_apis
+from kscheduler.assembly import Ports, group_apis
 from kscheduler.compact.compaction_result import Compaction, ProfileCompaction
-from kscheduler.compact.fragments import fragments, typical_pods
 from kscheduler.compact.free_capacity import CapacityInOrder, FreeCapacity
 from kscheduler.compact.repacking import Repacking
 from kscheduler.compact.unplaced_cluster import UnplacedCluster
+from kscheduler.fragments.class_devices import ClassDevices
+from kscheduler.fragments.fragmentation import ResourceFragmentation
+from kscheduler.fragments.unusable import finished, fragments
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scenario.cluster_input import ClusterInput
-from kscheduler.scenario.decide import cluster_cache
+from kscheduler.scenario.decide import cluster_cache, profiles_at
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.unreadable import notes_of, readable
+from kscheduler.scheduling.profile import device_counter
+from kscheduler.state.cache import Cache
 
 # Single nodes that are tried in vain before a trial ends.
 LAST_TRIES: Final = 8
@@ -54,7 +59,6 @@ def compact(
     repackings = [
         Repacking(pods, config, profile, where, tuple(found.groups), found.served.registry) for profile in profiles
     ]
-    running, waiting = typical_pods(objects.pods)
     return Compaction(
         nodes=len(objects.nodes),
         nodes_in_use=len(pods.nodes_in_use),
@@ -65,11 +69,24 @@ def compact(
         at_least=free.fewest,
         seed=seed,
         profiles=tuple([_compacted(each, free, trials, seed, progress) for each in repackings]),
-        fragments=fragments(cache, running, waiting),
+        fragments=_fragments(cache, objects.pods, found),
         left_out=tuple(each.name for each in left_out),
         emulation_version=config.gates.version,
         notes=tuple(dict.fromkeys([*found.notes, *notes_of(left_out, where), *_notes(pods, where)])),
     )
+
+
+def _fragments(cache: Cache, pods: Iterable[Pod], found: ClusterInput) -> tuple[ResourceFragmentation, ...]:
+    """Of the pods as they are placed today."""
+    served = found.served
+    counter = device_counter(profiles_at(found.where, cache, served.config, served.registry, Ports()).values())
+    left = [pod for pod in pods if not pod.is_terminal]
+
+    def of(*, runs: bool) -> Iterator[PodInfo]:
+        return (PodInfo(pod) for pod in left if bool(pod.spec.node_name) == runs)
+
+    devices = ClassDevices(cache, lambda: counter)
+    return finished(fragments(cache, devices, lambda: of(runs=True), lambda: of(runs=False)))
 
 
 def _notes(pods: UnplacedCluster, where: str) -> Iterator[str]:

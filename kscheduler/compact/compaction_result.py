@@ -12,6 +12,7 @@ from msgspec import Meta, field
 
 from kscheduler.answers import EmulationVersion, Names, ReadAnswer
 from kscheduler.answers.schema import IN_SCHEMA, definitions, root_schema
+from kscheduler.fragments.fragmentation import ResourceFragmentation
 from kscheduler.simulate.simulation_result import StillPending
 
 API_VERSION: Final = "compact.kscheduler.io/v1"
@@ -45,26 +46,6 @@ class ProfileCompaction(ReadAnswer, frozen=True, kw_only=True):
     def percentile_90(self) -> int:
         """Nine of ten trials needed no more: the figure that Borg's authors compared. Raises `IndexError`."""
         return sorted(self.trials)[ceil(0.9 * len(self.trials)) - 1]
-
-
-class ResourceFragmentation(ReadAnswer, frozen=True, kw_only=True):
-    """What is free of a resource, and how much of it no typical pod could use; in the scheduler's units."""
-
-    resource: str
-    free: int
-    cordoned: Annotated[int, Meta(description="Of what is free: on nodes that take no pods.")]
-    lacking: Annotated[
-        dict[str, int],
-        Meta(
-            description="Of the rest, what no typical pod that asks for the resource could use, by the resource that "
-            "most of these pods lack there."
-        ),
-    ]
-
-    @property
-    def unusable(self) -> int:
-        """Cordoned and lacking, added up."""
-        return self.cordoned + sum(self.lacking.values())
 
 
 class Compaction(ReadAnswer, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ import msgspec
 
 from kscheduler.api.devices import Device
 from kscheduler.devices.ids import AllocatedState, PoolID
+from kscheduler.devices.limits.counters import FreeCounters, consumed_by
 from kscheduler.devices.pools import Pool, PoolDevice
 
 # `is_in(class_name, device)`; `None`: that cannot be told, or not yet.
@@ -48,6 +49,39 @@ class NodeDevices(msgspec.Struct, frozen=True):
     def is_empty(self) -> bool:
         """Whether there is nothing to tell."""
         return not (self.counts or self.incomplete or self.invalid)
+
+
+class PoolCount(msgspec.Struct, frozen=True):
+    """The devices of one class and pool that a node reaches. A pool that cannot be used has none."""
+
+    pool: PoolID
+    device_class: str
+    is_of_node: bool
+    """Whether no other node reaches them."""
+    devices: int
+    taken: int
+    free: int
+    """Neither taken nor tainted, and what they take of counters is left; each could be had, perhaps not all at once."""
+
+
+def count_by_pool(
+    pools: Iterable[Pool], class_names: Sequence[str], is_in: IsIn, allocated: AllocatedState, counters: FreeCounters
+) -> tuple[PoolCount, ...]:
+    """The devices of the pools that a node reaches, by class. `counters`: of what is allocated."""
+    counts: dict[tuple[PoolID, str, bool], list[int]] = {}
+    for found in (device for pool in pools for device in pool.devices):
+        taken = allocated.has(found.id)
+        is_free = not (taken or _is_tainted(found.device))
+        if is_free and found.device.consumes_counters:
+            left = counters.of(found.pool)
+            is_free = all(left.get(key, 0) >= amount for key, amount in consumed_by(found).items())
+        is_of_node = bool(found.slice.spec.node_name or found.device.node_name)
+        for name in class_names:
+            if is_in(name, found):
+                sums = counts.setdefault((found.pool.id, name, is_of_node), [0, 0, 0])
+                for place, counts_here in enumerate((True, taken, is_free)):
+                    sums[place] += counts_here
+    return tuple(PoolCount(pool, name, is_of_node, *sums) for (pool, name, is_of_node), sums in counts.items())
 
 
 def count_devices(

@@ -11,8 +11,8 @@ import msgspec
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError
-from kscheduler.compact.compaction_result import ResourceFragmentation
 from kscheduler.explain.cluster_answers import NodeUse
+from kscheduler.fragments.fragmentation import ResourceFragmentation
 from kscheduler.framework.pods.requests import spec_requests
 from kscheduler.simulate.simulation_result import DEVICES_OF_CLASS
 
@@ -76,15 +76,19 @@ class FragmentationRow(msgspec.Struct, frozen=True):
     """Of what is unusable: on nodes that take no pods."""
     lacking: dict[str, float]
     """The rest of it, by the resource that most pods lack there."""
+    driver: str = ""
+    """Of devices that claims ask for: who publishes them. `resource` names their class."""
+    pool: str = ""
+    """Of devices that several nodes reach."""
 
 
 def fragmentation_rows(found: Iterable[ResourceFragmentation]) -> Iterator[FragmentationRow]:
-    """A row for each resource."""
+    """A row for each resource; of devices one for each class, driver and shared pool."""
     for each in found:
         name = each.resource
         lacking = {lacked: _unit(name, amount) for lacked, amount in each.lacking.items()}
         free, unusable, cordoned = (_unit(name, amount) for amount in (each.free, each.unusable, each.cordoned))
-        yield FragmentationRow(name, free, unusable, cordoned, lacking)
+        yield FragmentationRow(name, free, unusable, cordoned, lacking, each.driver, each.pool)
 
 
 def node_rows(nodes: Iterable[Node], uses: Iterable[NodeUse]) -> Iterator[NodeRow]:

@@ -16,11 +16,13 @@ from kscheduler.config.errors import config_error
 from kscheduler.config.extenders import without_secrets
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import to_tree
+from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.informers.informer import InformerStatistics
 from kscheduler.informers.store import Store
 from kscheduler.scheduling.drift.prebind_waits import ClaimsNow
 from kscheduler.scheduling.observations import OF_COMPOSITE, OF_GROUP, SINGLE_POD
 from kscheduler.scheduling.pending_pods import PendingPods
+from kscheduler.scheduling.profile import device_counter
 from kscheduler.server import (
     Address,
     Check,
@@ -71,6 +73,7 @@ from kscheduler.service.metrics.process import (
 )
 from kscheduler.service.metrics.scheduler import Gauges, plugin_data_source, scheduler_source
 from kscheduler.service.monitors.devices import DevicePools, OfferedDevices
+from kscheduler.service.monitors.free_room import FreeRoom, PendingPodSource
 from kscheduler.service.monitors.memory_watch import cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.service.options import Options
 from kscheduler.service.page_sources import StatusPageQueries, page_sources
@@ -148,6 +151,10 @@ class HTTPApp:
         if options.serving.secure_port is not None:
             asked = login_connections or LoginConnections(connection, connection)
             self.login = Login(options.serving, asked, parts.clock, self._token, made)
+        assembly, pods = parts.assembly, parts.informers.informer(PODS).store
+        self.class_devices = ClassDevices(assembly.cache, lambda: device_counter(assembly.profiles.values()))
+        waiting = PendingPodSource(assembly.queue.waiting_keys, pods.get)
+        self.free_room = FreeRoom(assembly.cache, self.class_devices, waiting, parts.clock, self._has_synced)
         self.exposition = self._build_exposition(connection)
         self.status_page: StatusPage | None = None
         """`None`: it is off, or there is no port that could show it."""
@@ -200,6 +207,7 @@ class HTTPApp:
         return Exposition(
             [
                 scheduler_source(self._parts.observations, gauges),
+                self.free_room.samples,
                 rest_client_source(connection.base_url, self._request_statistics()),
                 *([election_source(election.statistics)] if election is not None else []),
                 reachability_source(connection.base_url, self._reachability),

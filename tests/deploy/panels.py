@@ -204,6 +204,46 @@ ROWS: Final = (
         ),
     ),
     Row(
+        "Free room",
+        (
+            graph(
+                "Requested of what is allocatable",
+                "percentunit",
+                Query(
+                    f'max by (resource) (kscheduler_node_resources{{{MINE}, state="requested"}}) / '
+                    f'(max by (resource) (kscheduler_node_resources{{{MINE}, state="allocatable"}}) > 0) or vector(0)',
+                    "{{resource}}",
+                ),
+                Query(
+                    f'max by (device_class, driver, pool) (kscheduler_class_devices{{{MINE}, state="taken"}}) / '
+                    "(sum by (device_class, driver, pool) (max by (device_class, driver, pool, state) "
+                    f"(kscheduler_class_devices{{{MINE}}})) > 0) or vector(0)",
+                    "devices of {{device_class}}, {{driver}} {{pool}}",
+                ),
+            ),
+            graph(
+                "Free, but of no use",
+                "percentunit",
+                Query(
+                    "sum by (resource, reason) (max by (resource, reason) "
+                    f"(kscheduler_unusable_resources{{{MINE}}})) / on (resource) group_left () "
+                    f'(max by (resource) (kscheduler_node_resources{{{MINE}, state="allocatable"}}) > 0) or vector(0)',
+                    "{{resource}}: {{reason}}",
+                ),
+                Query(
+                    "max by (device_class, driver, pool, reason) "
+                    f"(kscheduler_unusable_devices{{{MINE}}}) / on (device_class, driver, pool) group_left () "
+                    "(sum by (device_class, driver, pool) (max by (device_class, driver, pool, state) "
+                    f"(kscheduler_class_devices{{{MINE}}})) > 0) or vector(0)",
+                    "devices of {{device_class}}, {{driver}} {{pool}}: {{reason}}",
+                ),
+                about="Of what is allocatable: free on nodes where no pod like those that run or wait could use it. "
+                "The reason is what most of these pods lack there (the resource itself: the pieces are too small), or "
+                "cordoned. docs/packing.md says which policies leave less of it.",
+            ),
+        ),
+    ),
+    Row(
         "API server",
         (
             graph("Requests by answer", "ops", Query(total("code", rate("rest_client_requests_total")), "{{code}}")),

@@ -2,17 +2,29 @@
 
 from typing import Final
 
+import pytest
+
 from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import parse_feature_gates
-from kscheduler.config.loader import default_configuration
+from kscheduler.config.loader import LoadedConfig, default_configuration, load_bytes
+from kscheduler.recorder.alternatives.comparing import PolicyComparison
 from kscheduler.recorder.alternatives.free_run import ExternalChange, FreeRun
+from kscheduler.recorder.alternatives.run_measurements import RunMeasurements
+from kscheduler.recorder.report.other_policy import comparison_answer, comparison_text
 from kscheduler.recorder.step_clock import MICROS
 from tests.builders import make_node, make_pod
 from tests.scheduling.groups.world import member, pod_group
 
+GPU: Final = "nvidia.com/gpu"
+PACKED: Final = b"""apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: kscheduler
+  plugins: {score: {disabled: [{name: "*"}], enabled: [{name: BestFit}]}}
+"""
 # Two fit on a node.
 HALF: Final = {"cpu": "2"}
 
@@ -34,3 +46,46 @@ def test_a_gang_s_victims_are_gone_at_once_although_no_single_pod_is_decided_aft
     assert sorted(victim for victim, _ in measured.evicted) == ["default/low-0", "default/low-1"]
     assert sorted(placement.pod for placement in measured.placed.values()) == ["default/g-0", "default/g-1"]
     assert measured.pending == {}
+
+
+HOUR: Final = 3600
+
+
+def gpus_under(config: LoadedConfig) -> RunMeasurements:
+    """Three nodes with four GPUs: a pod with all of a node's comes, and four with none, which end after three hours."""
+    run = FreeRun(Configured(config), [NODES, PODS], frozenset())
+    for number in range(3):
+        node = make_node(f"n{number}", cpu="16", **{GPU: "4"})
+        run.apply_external(ExternalChange(1 * MICROS, NODES, None, node))
+    train = make_pod("train", requests={"cpu": "10", GPU: "4"})
+    web = [make_pod(f"web-{number}", requests={"cpu": "4"}) for number in range(4)]
+    for pod in (train, *web):
+        run.apply_external(ExternalChange(2 * MICROS, PODS, None, pod))
+    run.apply_external(ExternalChange((HOUR + 9) * MICROS, None))
+    for pod in web:
+        run.apply_external(ExternalChange(3 * HOUR * MICROS, PODS, pod, None))
+    return run.end()
+
+
+@pytest.fixture(scope="module")
+def both() -> tuple[RunMeasurements, RunMeasurements]:
+    """Spread, the pods without GPUs take the CPU of both of the other nodes; packed, that of one."""
+    return gpus_under(default_configuration("kscheduler")), gpus_under(load_bytes(PACKED, "other"))
+
+
+def test_what_is_of_no_use_is_measured_each_hour_and_at_the_end(both: tuple[RunMeasurements, RunMeasurements]) -> None:
+    hours = [
+        [(each.free, each.unusable) for found in run.fragments for each in found if each.resource == GPU]
+        for run in both
+    ]
+    assert hours == [[(8, 8), (8, 8), (8, 0)], [(8, 4), (8, 4), (8, 0)]]
+    assert [round(run.mean_unusable()[GPU], 3) for run in both] == [0.667, 0.333]
+
+
+def test_the_table_says_which_policy_leaves_less_of_no_use(both: tuple[RunMeasurements, RunMeasurements]) -> None:
+    answer = comparison_answer(PolicyComparison(*both, 0, 1), "here")
+    assert answer.recorded.unusable[GPU] > answer.other.unusable[GPU]
+    lines = [" ".join(line.split()) for line in comparison_text(answer).splitlines()]
+    at = lines.index("free, but of no use, mean")
+    assert lines[at + 1] == "nvidia.com/gpu 66.7% 33.3%"
+    assert lines[lines.index("at the end") + 1] == "nvidia.com/gpu 0 of 8 0 of 8"

@@ -20,7 +20,7 @@ from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.status import error
 
 if TYPE_CHECKING:
-    from kscheduler.devices.counting import NodeDevices
+    from kscheduler.devices.counting import NodeDevices, PoolCount
     from kscheduler.devices.ids import AllocatedState, PoolID
 
 # For pods with claims if the `Handle` has no devices: a pod must not be placed with a part of the rules.
@@ -50,6 +50,10 @@ class DeviceCounter(Protocol):
 
     def devices_on(self, nodes: Iterable[NodeInfo]) -> "dict[str, NodeDevices]":
         """By name of a node its devices by class, and how many are taken; without nodes that reach none."""
+        ...
+
+    def devices_by_pool(self, nodes: Iterable[NodeInfo]) -> "dict[str, tuple[PoolCount, ...]]":
+        """By name of a node its devices by class and pool; without nodes that reach none of any class."""
         ...
 
     def pool_states(self) -> Mapping[tuple[str, str], int]:

@@ -1,6 +1,6 @@
 """Making allocators. Cycles share answers of selectors, the index of the slices, and what nodes gave to like claims."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, cast
@@ -10,10 +10,11 @@ from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.api.selector_errors import SelectorCompileError
 from kscheduler.config.durations import Duration
 from kscheduler.devices.allocator import Allocator
-from kscheduler.devices.counting import NodeDevices, count_devices
+from kscheduler.devices.counting import IsIn, NodeDevices, PoolCount, count_by_pool, count_devices
 from kscheduler.devices.layouts import DeviceLayout, attributes_read
+from kscheduler.devices.limits.counters import FreeCounters
 from kscheduler.devices.obstacles import Obstacles
-from kscheduler.devices.pools import PoolDevice
+from kscheduler.devices.pools import Pool, PoolDevice
 from kscheduler.devices.selection import Selections
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.devices.wanted import AllocationError, AllocatorFeatures
@@ -91,6 +92,34 @@ class Allocators:
         """
         if not devices.slices():
             return {}
+        names, is_in = self._membership(devices)
+        allocated = devices.claims.allocated_state()
+        return {
+            name: count_devices(pools, names, is_in, allocated)
+            for name, pools in self._reached(nodes, devices)
+            if pools
+        }
+
+    def devices_by_pool(self, nodes: Iterable[Node], devices: Devices) -> dict[str, tuple[PoolCount, ...]]:
+        """The same by class and pool, without those that no class has."""
+        if not devices.slices():
+            return {}
+        names, is_in = self._membership(devices)
+        allocated = devices.claims.allocated_state()
+        counters = FreeCounters(self._features, allocated)
+        found = (
+            (name, count_by_pool(pools, names, is_in, allocated, counters))
+            for name, pools in self._reached(nodes, devices)
+        )
+        return {name: counts for name, counts in found if counts}
+
+    def _reached(self, nodes: Iterable[Node], devices: Devices) -> Iterator[tuple[str, list[Pool]]]:
+        index = self._index_of(devices)
+        for node in nodes:
+            yield node.metadata.name, index.pools(node.metadata.name, node.metadata.labels)
+
+    def _membership(self, devices: Devices) -> tuple[tuple[str, ...], IsIn]:
+        """The classes, and which devices each has."""
         names = devices.class_names()
         classes = {name: found for name in names if (found := devices.device_class(name)) is not None}
         selections = {name: self._selections.of(found, (), "", "") for name, found in classes.items()}
@@ -112,9 +141,7 @@ class Allocators:
                 known[key] = answer
             return answer
 
-        index, allocated = self._index_of(devices), devices.claims.allocated_state()
-        reached = ((node.metadata.name, index.pools(node.metadata.name, node.metadata.labels)) for node in nodes)
-        return {name: count_devices(pools, tuple(classes), is_in, allocated) for name, pools in reached if pools}
+        return tuple(classes), is_in
 
     def pool_states(self, devices: Devices) -> Mapping[tuple[str, str], int]:
         """By (driver, state) the number of pools."""

@@ -20,7 +20,7 @@ import numpy as np
 from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.config.feature_gates import RESIZE_PREEMPTION
 from kscheduler.config.plugin_args import DynamicResourcesArgs
-from kscheduler.devices.counting import NodeDevices
+from kscheduler.devices.counting import NodeDevices, PoolCount
 from kscheduler.framework.cluster.claim_writing import (
     BINDING_TIMEOUT_SECONDS,
     NO_CLAIM_WRITER,
@@ -318,6 +318,13 @@ class DynamicResources(Plugin):
         if devices is None:
             return {}
         return self._allocators.devices_on((info.node for info in nodes if info.node is not None), devices)
+
+    def devices_by_pool(self, nodes: Iterable[NodeInfo]) -> dict[str, tuple[PoolCount, ...]]:
+        """By node its devices by class and pool. Implements `framework.cluster.devices.DeviceCounter`."""
+        devices = self._handle.devices
+        if devices is None:
+            return {}
+        return self._allocators.devices_by_pool((info.node for info in nodes if info.node is not None), devices)
 
     def pool_states(self) -> Mapping[tuple[str, str], int]:
         """By (driver, state) the number of pools. Implements `framework.cluster.devices.DeviceCounter`."""

@@ -41,7 +41,7 @@ from kscheduler.devices.limits.capacity import CapacityError, capacities_of, con
 from kscheduler.devices.limits.counters import FreeCounters, consumed_by
 from kscheduler.devices.pools import PoolDevice
 from kscheduler.devices.slices import SliceIndex
-from kscheduler.devices.wanted import AllocatorFeatures, wanted_of
+from kscheduler.devices.wanted import AllocatorFeatures
 from kscheduler.framework.cluster.device_amounts import DeviceAmounts
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.handle import Handle
@@ -49,6 +49,7 @@ from kscheduler.framework.nodes.change_log import ChangeLog
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import is_extended
+from kscheduler.plugins.packing.claimed_requests import claimed_requests
 from kscheduler.plugins.packing.device_columns import (
     ABSENT,
     MAX_DEVICES,
@@ -371,23 +372,10 @@ class ClaimableDevices:
         device_class = self._found_class()
         if device_class is None or not pod.spec.resource_claims:
             return
-        for claim in self._claims_of(pod):
-            has_devices = claim.status.allocation is not None or self._devices.claims.pending(claim.metadata.uid)
-            if has_devices and not (with_devices and _is_first(pod, claim)):
-                continue
-            for request in claim.spec.devices.requests:
-                first = next(iter(wanted_of(request)), None)
-                if first is None or first.is_admin or first.class_name != device_class.metadata.name:
-                    continue
-                yield _Wanted(MAX_DEVICES if first.mode == ALL else min(first.count, MAX_DEVICES), first.capacity)
-
-    def _claims_of(self, pod: Pod) -> Iterator[ResourceClaim]:
-        made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
-        for entry in pod.spec.resource_claims:
-            name = entry.resource_claim_name or made.get(entry.name)
-            claim = self._devices.claims.get(f"{pod.metadata.namespace}/{name}") if name else None
-            if claim is not None:
-                yield claim
+        for wanted in claimed_requests(pod, self._devices.claims, with_devices=with_devices):
+            if wanted.class_name == device_class.metadata.name:
+                count = MAX_DEVICES if wanted.mode == ALL else min(wanted.count, MAX_DEVICES)
+                yield _Wanted(count, wanted.capacity)
 
     # --- points that were kept ----------------------------------------------------------------------------------------
 
@@ -466,11 +454,6 @@ def _share(amount: int, capacity: DeviceCapacity) -> int:
 
 def _is_tainted(device: Device) -> bool:
     return any(taint.effect in _KEEPS_OUT for taint in device.taints)
-
-
-def _is_first(pod: Pod, claim: ResourceClaim) -> bool:
-    users = claim.status.reserved_for
-    return not users or users[0].uid == pod.metadata.uid
 
 
 def _allocation(claim: ResourceClaim | None) -> AllocationResult | None:

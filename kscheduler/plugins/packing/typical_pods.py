@@ -59,10 +59,14 @@ def most_frequent(shapes: Counter[S], always: Collection[S] = ()) -> dict[S, int
     """
     wanted, found = COVERED * shapes.total(), 0
     mix: dict[S, int] = {}
+    # Of `always` those that are still to come: they keep their room, however many others are more frequent.
+    reserved = sum(shape in always for shape in shapes)
     for shape, count in sorted(
         shapes.items(), key=lambda entry: (entry[1], entry[0][:3], repr(entry[0])), reverse=True
     ):
-        if (found < wanted or shape in always) and len(mix) < MAX_SHAPES:
+        is_always = shape in always
+        reserved -= is_always
+        if (is_always or found < wanted) and len(mix) + (0 if is_always else reserved) < MAX_SHAPES:
             mix[shape] = count
         found += count
     return mix

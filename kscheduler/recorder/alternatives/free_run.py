@@ -20,6 +20,10 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly
 from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.profiles_over import that_only_decide
+from kscheduler.fragments.fragmentation import ResourceFragmentation
+from kscheduler.fragments.typical_requests import pods_on_nodes
+from kscheduler.fragments.unusable import finished, fragments
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.recorder.alternatives.run_measurements import PodPlacement, RunMeasurements, nodes_in_use
 from kscheduler.recorder.replaying.ports_of_replay import RecordedCluster
 from kscheduler.recorder.replaying.service_steps import decide, decide_group
@@ -32,6 +36,8 @@ from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 SAMPLE_SECONDS: Final = 60.0
+# A look at all pods takes longer than a sample.
+FRAGMENTS_SECONDS: Final = 3600.0
 # Decisions per waiting pod after one event: a pod that still moves then moves forever.
 _MAX_DECISIONS: Final = 20
 
@@ -74,7 +80,7 @@ class FreeRun:
         self._messages = _Messages()
         self._begun: list[RunningPreemption] = []
         self._held: list[Attempt] = []
-        self._next_sample = 0
+        self._next_sample = self._next_fragments = 0
         self.assembly = Assembly(
             configured.config,
             configured.registry,
@@ -95,6 +101,10 @@ class FreeRun:
             if self._next_sample:
                 self.measured.samples.append(nodes_in_use(self.assembly.cache))
             self._next_sample = change.micros + int(SAMPLE_SECONDS * MICROS)
+        if change.micros >= self._next_fragments:
+            if self._next_fragments:
+                self.measured.fragments.append(self._fragments())
+            self._next_fragments = change.micros + int(FRAGMENTS_SECONDS * MICROS)
         queue, now = self.assembly.queue, self.clock.time()
         if change.kind is None:
             queue.flush_backoff(now)
@@ -112,11 +122,18 @@ class FreeRun:
     def end(self) -> RunMeasurements:
         """What came of it."""
         self.measured.samples.append(nodes_in_use(self.assembly.cache))
+        self.measured.fragments.append(self._fragments())
         served = self.assembly.profiles
         for pod in self._cluster.pods():
             if not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name in served:
                 self.measured.pending[pod.key] = self._messages.by_pod.get(pod.key, "it was not tried")
         return self.measured
+
+    def _fragments(self) -> tuple[ResourceFragmentation, ...]:
+        """Without devices of claims, which the claims have as recorded."""
+        cache = self.assembly.cache
+        waiting = [PodInfo(pod) for pod in self._cluster.pods() if not pod.spec.node_name]
+        return finished(fragments(cache, None, lambda: pods_on_nodes(cache), lambda: waiting))
 
     def _apply_to_pod(self, old: KubeObject | None, new: KubeObject | None) -> None:
         about: Any = new or old

@@ -8,6 +8,7 @@ from typing import Final
 from kscheduler.api.core import Node
 from kscheduler.api.well_known import ZONE
 from kscheduler.config.plugin_args import NodeCostArgs
+from kscheduler.fragments.fragmentation import ResourceFragmentation
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.plugins.policies.node_cost import parse_price
 from kscheduler.scheduling.runtime.partial_results import MissingPoints
@@ -74,6 +75,8 @@ class RunMeasurements:
     """By plugin, of the decisions that were scored."""
     samples: list[NodesInUse] = field(default_factory=list)
     """Once a minute of recorded time, and at the end."""
+    fragments: list[tuple[ResourceFragmentation, ...]] = field(default_factory=list)
+    """What of the free room was of no use: once an hour of recorded time, and at the end."""
 
     def note_scored(self, left_out: Iterable[MissingPoints]) -> None:
         """A decision between several nodes. `partial_results`: the score plugins that failed in it."""
@@ -97,6 +100,14 @@ class RunMeasurements:
         values = [_value(sample, of) for sample in self.samples]
         known = [value for value in values if value is not None]
         return sum(known) / len(known) if known else 0.0
+
+    def mean_unusable(self) -> dict[str, float]:
+        """By resource the mean, over the times at which something of it was free, of the share that was of no use."""
+        shares: dict[str, list[float]] = {}
+        for found in self.fragments:
+            for each in found:
+                shares.setdefault(each.resource, []).append(each.unusable / each.free)
+        return {resource: sum(values) / len(values) for resource, values in sorted(shares.items())}
 
 
 def _value(sample: NodesInUse, of: str) -> float | None:

@@ -15,6 +15,7 @@ from msgspec import Meta, field
 
 from kscheduler.answers import Answer, EmulationVersion, Names, ResourceCapacity
 from kscheduler.answers.schema import IN_SCHEMA, definitions, root_schema
+from kscheduler.fragments.fragmentation import ResourceFragmentation
 
 API_VERSION: Final = "replay.kscheduler.io/v1"
 
@@ -206,6 +207,17 @@ class ComparedRun(Answer, frozen=True, kw_only=True):
     memory_use: float
     zone_skew: float
     price: Annotated[float | None, Meta(description="Of the nodes in use; null: no node has one.")]
+    unusable: Annotated[
+        dict[str, float],
+        Meta(
+            description="By resource, of what is free the share that no pod like those that run or wait could use, 0 "
+            "to 1: the mean over the run, of a look an hour and one at the end."
+        ),
+    ]
+    fragments: Annotated[
+        tuple[ResourceFragmentation, ...],
+        Meta(description="The same at the end, with what these pods lack. Devices of claims are left out."),
+    ]
 
 
 class PodElsewhere(Answer, frozen=True):

@@ -19,6 +19,7 @@ from kscheduler.text import BOLD, INDENT, PLAIN, Style, aligned, printable, wrap
 
 # Pods of a kind that are shown; -o json has all.
 _MOST: Final = 20
+_MOST_RESOURCES: Final = 6
 
 
 def comparison_answer(compared: PolicyComparison, where: str) -> ComparisonAnswer:
@@ -56,6 +57,8 @@ def _measured(of: RunMeasurements) -> ComparedRun:
         cpu_use=of.mean("cpu"),
         memory_use=of.mean("memory"),
         zone_skew=of.mean("zone_skew"),
+        unusable=of.mean_unusable(),
+        fragments=of.fragments[-1] if of.fragments else (),
         price=of.mean("price") if any(sample.price is not None for sample in of.samples) else None,
     )
 
@@ -73,6 +76,7 @@ def _lines(answer: ComparisonAnswer, style: Style) -> Iterator[str]:
     rows += [(words, text(before), text(after)) for words, text in _ROWS]
     if before.price is not None or after.price is not None:
         rows.append(("price of nodes in use", *(f"{each.price or 0:.3f}" for each in (before, after))))
+    rows += _unusable(before, after)
     yield from aligned(rows, {1, 2})
     if before.without_points or after.without_points:
         yield ""
@@ -92,6 +96,28 @@ def _lines(answer: ComparisonAnswer, style: Style) -> Iterator[str]:
         yield from _pending(words, {key: text for key, text in own.items() if key not in others})
     for note in answer.notes:
         yield f"note: {printable(note)}"
+
+
+def _unusable(before: ComparedRun, after: ComparedRun) -> Iterator[tuple[str, ...]]:
+    """A line for each resource of which something was of no use: the devices first, as many as a table can hold."""
+    found = {name for run in (before, after) for name, share in run.unusable.items() if share}
+    names = sorted(found, key=lambda name: ("/" not in name, name))[:_MOST_RESOURCES]
+    if not names:
+        return
+    yield "free, but of no use, mean", "", ""
+    for name in names:
+        yield f"  {printable(name)}", *(f"{run.unusable.get(name, 0):.1%}" for run in (before, after))
+    yield "  at the end", "", ""
+    for name in names:
+        yield f"    {printable(name)}", *(_at_the_end(run, name) for run in (before, after))
+
+
+def _at_the_end(run: ComparedRun, name: str) -> str:
+    found = next((each for each in run.fragments if each.resource == name), None)
+    if found is None:
+        return "none free"
+    unusable, free, _ = found.share_text
+    return f"{unusable} of {free}"
 
 
 def _without_points(whose: str, of: ComparedRun) -> Iterator[str]:

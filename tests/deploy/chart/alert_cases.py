@@ -45,6 +45,8 @@ def growing(name: str, labels: str, fires: str, quiet: str) -> dict[str, dict[st
     return {"fires": {of_a(name, labels): fires}, "quiet": {of_a(name, labels): quiet}}
 
 
+GPUS: Final = 'resource="nvidia.com/gpu", unit=""'
+CLASS: Final = 'device_class="gpu", driver="gpu.example.com", pool="(nodes)"'
 KINDS: Final = ("pods", "nodes", "csidrivers")
 
 
@@ -210,6 +212,28 @@ CASES: Final = (
             of_a("kscheduler_device_pools", 'driver="gpu.example.com", state="complete"'): "8x60",
         },
         labels=JOB | {"driver": "gpu.example.com"},
+    ),
+    AlertCase(
+        "KschedulerFreeDevicesUnusable",
+        "130m",
+        fires={
+            of_a("scheduler_pending_pods", 'queue="unschedulable"'): " ".join(["3x20 0x5"] * 8),
+            of_a("kscheduler_node_resources", f'{GPUS}, state="allocatable"'): "128x200",
+            of_a("kscheduler_unusable_resources", f'{GPUS}, reason="cpu"'): "30x200",
+            of_a("kscheduler_unusable_resources", f'{GPUS}, reason="nvidia.com/gpu"'): "10x200",
+        },
+        quiet={
+            of_a("scheduler_pending_pods", 'queue="unschedulable"'): " ".join(["3x20 0x5"] * 8),
+            of_a("kscheduler_node_resources", f'{GPUS}, state="allocatable"'): "128x200",
+            of_a("kscheduler_unusable_resources", f'{GPUS}, reason="cpu"'): "30x200",
+            of_a("kscheduler_unusable_resources", f'{GPUS}, reason="cordoned"'): "80x200",
+            of_a("kscheduler_node_resources", 'resource="cpu", unit="cores", state="allocatable"'): "100x200",
+            of_a("kscheduler_unusable_resources", 'resource="cpu", unit="cores", reason="cpu"'): "90x200",
+            of_a("kscheduler_class_devices", f'{CLASS}, state="free"'): "30x200",
+            of_a("kscheduler_class_devices", f'{CLASS}, state="taken"'): "90x200",
+            of_a("kscheduler_unusable_devices", f'{CLASS}, reason="cpu"'): "30x200",
+        },
+        labels=JOB | {"resource": "nvidia.com/gpu"},
     ),
     AlertCase(
         "KschedulerPodsRescuedByFlush",

@@ -634,6 +634,26 @@ async def a_claim_asks_for_an_attribute_that_no_device_has(world: World) -> None
     await world.until_true(lambda: errors[()] > 0)
 
 
+@story(
+    "kscheduler_node_resources",
+    "kscheduler_class_devices",
+    "kscheduler_unusable_resources",
+    "kscheduler_unusable_devices",
+    options=lambda: plain(HastyClock()),
+)
+async def free_devices_are_of_no_use(world: World) -> None:
+    group = "/apis/resource.k8s.io/v1"
+    put(world.server, "nodes", node_tree("node", cpu="2"))
+    await world.create(f"{group}/deviceclasses", {"metadata": {"name": "gpu"}, "spec": {}})
+    pool = {"name": "node", "generation": 1, "resourceSliceCount": 1}
+    published = {"driver": "gpu.example.com", "pool": pool, "nodeName": "node", "devices": [{"name": "gpu-0"}]}
+    await world.create(f"{group}/resourceslices", {"metadata": {"name": "node"}, "spec": published})
+    wanted = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+    await world.create(f"{group}/namespaces/default/resourceclaims", {"metadata": {"name": "gpu"}, "spec": wanted})
+    claims = [{"name": "c", "resourceClaimName": "gpu"}]
+    put(world.server, "pods", pod_tree("large", requests={"cpu": "3"}, resourceClaims=claims))
+
+
 # --- the API server ---------------------------------------------------------------------------------------------------
 
 

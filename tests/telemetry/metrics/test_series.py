@@ -23,7 +23,14 @@ from kscheduler.service.metrics.followed_version import FollowedVersionStatistic
 from kscheduler.service.metrics.loop_lag import LoopLag
 from kscheduler.service.metrics.process import build_info_source, feature_source, process_families, program_samples
 from kscheduler.service.metrics.scheduler import Gauges, scheduler_source
+from kscheduler.service.monitors.free_room import (
+    CLASS_DEVICES,
+    NODE_RESOURCES,
+    UNUSABLE_DEVICES,
+    UNUSABLE_RESOURCES,
+)
 from kscheduler.telemetry.exposition import Exposition, TextFormat
+from kscheduler.telemetry.samples import gauge
 from tests.builders import pod_info
 from tests.told import CONFLICT, pod_bound, preemption_begun
 
@@ -132,6 +139,10 @@ OURS: dict[str, Declared] = {
     "kscheduler_device_pools": ("gauge", {"driver", "state"}, ""),
     "kscheduler_devices": ("gauge", {"driver", "state"}, ""),
     "kscheduler_extended_resources": ("gauge", {"resource", "state"}, ""),
+    "kscheduler_node_resources": ("gauge", {"resource", "unit", "state"}, ""),
+    "kscheduler_class_devices": ("gauge", {"device_class", "driver", "pool", "state"}, ""),
+    "kscheduler_unusable_resources": ("gauge", {"resource", "unit", "reason"}, ""),
+    "kscheduler_unusable_devices": ("gauge", {"device_class", "driver", "pool", "reason"}, ""),
     "kscheduler_binds_settled_total": ("counter", {"outcome"}, ""),
     "kscheduler_unexpected_errors_total": ("counter", {"boundary"}, ""),
     "kscheduler_plugin_failures_total": ("counter", {"plugin", "extension_point"}, ""),
@@ -158,6 +169,8 @@ OURS: dict[str, Declared] = {
     "kscheduler_kubernetes_version_info": ("gauge", {"server", "decides_as"}, ""),
     "kscheduler_kubernetes_version_followed": ("gauge", set(), ""),
 }
+
+FREE_ROOM = (NODE_RESOURCES, CLASS_DEVICES, UNUSABLE_RESOURCES, UNUSABLE_DEVICES)
 
 WITHOUT_LABELS_FROM_THE_START = {
     name for name, (_, labels, _) in KUBE_SCHEDULER.items() if not labels and name.startswith("scheduler_")
@@ -240,6 +253,7 @@ def full_exposition(observations: Observations) -> Exposition:
         informer_source(lambda: [InformerReport()]),
         event_source(EventReport, lambda: 12),
         status_source(lambda: StatusStatistics(3, 1, 2, 40, 7, 2, 1)),
+        lambda: [gauge(series, {series.labels: 1}) for series in FREE_ROOM],
         LoopLag().samples,
         build_info_source("0.1.0", lambda: "1.36"),
         followed_version_source(lambda: FollowedVersionStatistics("1.38", "1.37", is_followed=False)),

@@ -1,0 +1,69 @@
+"""What pods request together, and which of these requests are typical: `plugins.packing.typical_pods` says which.
+
+Devices that claims ask for count as a resource named after their class, as kube-scheduler names it where pods request
+devices without a claim. Of a request for all devices one counts.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Final
+
+from kscheduler.api.devices import ALL, IMPLICIT_EXTENDED_RESOURCE
+from kscheduler.api.quantity import QuantityError
+from kscheduler.framework.cluster.devices import Claims
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.plugins.packing.claimed_requests import claimed_requests
+from kscheduler.plugins.packing.typical_pods import most_frequent
+from kscheduler.state.cache import Cache
+
+# Different requests that are kept while pods are counted: pods whose requests a program has set may all differ.
+_MOST_KEPT: Final = 1024
+
+# Amounts by resource, in the order of the names.
+Requests = tuple[tuple[str, int], ...]
+# Pods, read when the computation comes to them.
+Pods = Callable[[], Iterable[PodInfo]]
+
+
+def typical_requests(running: Pods, waiting: Pods, claims: Claims | None) -> Generator[None, None, dict[Requests, int]]:
+    """The most frequent ones, and those of all pods that wait, with their numbers. Pauses after each pod.
+
+    `claims`: `None` leaves out what claims ask for.
+    """
+    waits = yield from _counted(waiting, claims)
+    runs = yield from _counted(running, claims)
+    return most_frequent(runs + waits, always=waits)
+
+
+def pods_on_nodes(cache: Cache) -> Iterator[PodInfo]:
+    """The pods that count on a node, assumed ones included. What changes meanwhile may be in it or not."""
+    nodes = cache.nodes
+    for row in nodes.rows().tolist():
+        info = nodes.infos[row]
+        if info is not None:
+            yield from tuple(info.pods.values())
+
+
+def _counted(pods: Pods, claims: Claims | None) -> Generator[None, None, Counter[Requests]]:
+    counts: Counter[Requests] = Counter()
+    for pod in pods():
+        if not (pod.pod.is_terminal or pod.pod.belongs_to_node):
+            try:
+                counts[_requests_of(pod, claims)] += 1
+                if len(counts) > _MOST_KEPT:
+                    counts = Counter(dict(counts.most_common(_MOST_KEPT // 2)))
+            except QuantityError:
+                continue  # its decision says so
+        yield
+    return counts
+
+
+def _requests_of(pod: PodInfo, claims: Claims | None) -> Requests:
+    """Raises `QuantityError`."""
+    amounts = pod.accounted
+    if pod.pod.spec.resource_claims and claims is not None:
+        amounts = dict(amounts)
+        for wanted in claimed_requests(pod.pod, claims, with_devices=True):
+            name = f"{IMPLICIT_EXTENDED_RESOURCE}{wanted.class_name}"
+            amounts[name] = amounts.get(name, 0) + (1 if wanted.mode == ALL else wanted.count)
+    return tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0))

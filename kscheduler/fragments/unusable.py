@@ -1,0 +1,193 @@
+"""What is free on each node against what typical pods request.
+
+A piece is what one node has free. It can be used if some typical pod that asks for the resource finds all that it
+requests on that node. Only requests are compared, not where a pod may run. A device of which somebody has a share
+counts as taken. Resources that no node has are told together (`OTHERS`), as pods name them freely.
+"""
+
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE
+from kscheduler.fragments.class_devices import ClassDevices, DeviceGroup
+from kscheduler.fragments.fragmentation import OTHERS, ResourceFragmentation
+from kscheduler.fragments.typical_requests import Pods, Requests, typical_requests
+from kscheduler.framework.nodes.node_table import Rows
+from kscheduler.state.cache import Cache
+
+_PODS: Final = "pods"
+# Resources that are told apart; each takes a table of all nodes by all of them.
+MAX_RESOURCES: Final = 32
+
+T = TypeVar("T")
+
+
+def fragments(
+    cache: Cache, devices: ClassDevices | None, running: Pods, waiting: Pods
+) -> Generator[None, None, tuple[ResourceFragmentation, ...]]:
+    """By resource that a typical pod requests. `cache`: with the running pods on their nodes; `devices`: of the same.
+
+    What is free is read at once, after the pods; at the pauses others may run. Without `devices` those that claims ask
+    for, or that stand for a resource, are left out.
+    """
+    if devices is None:
+        mix = yield from typical_requests(running, waiting, None)
+        mix = _without_devices(mix, cache)
+    else:
+        yield from devices.follow()
+        mix = yield from typical_requests(running, waiting, cache.devices.claims)
+    room = _Room(cache, devices, _known(cache, mix))
+    for requests, count in mix.items():
+        room.judge(requests, count)
+        yield
+    found: list[ResourceFragmentation] = []
+    for index in range(len(room.names)):
+        found += room.of_resource(index)
+        yield
+    return tuple(found)
+
+
+def finished(computation: Generator[None, None, T]) -> T:
+    """The result, without pauses."""
+    while True:
+        try:
+            next(computation)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+
+
+def _without_devices(mix: Mapping[Requests, int], cache: Cache) -> dict[Requests, int]:
+    left: Counter[Requests] = Counter()
+    for requests, count in mix.items():
+        left[tuple(each for each in requests if cache.devices.class_of_resource(each[0]) is None)] += count
+    return left
+
+
+def _known(cache: Cache, mix: Iterable[Requests]) -> list[str]:
+    """The resources that are asked for and that there are; of too many those of Kubernetes itself, and the first."""
+    asked = {name for requests in mix for name, _ in requests}
+    devices = cache.devices
+    there = [
+        name
+        for name in asked
+        if name in cache.nodes.resources
+        or devices.class_of_resource(name) is not None
+        or devices.device_class(_class_in(name)) is not None
+    ]
+    return sorted(sorted(there, key=lambda name: ("/" in name, name))[:MAX_RESOURCES])
+
+
+class _Room:
+    """What is free on the nodes at one moment, and which of it the requests that were judged can use."""
+
+    def __init__(self, cache: Cache, devices: ClassDevices | None, names: Sequence[str]) -> None:
+        nodes, rows = cache.nodes, cache.nodes.rows()
+        self.names = names
+        self._lacked = [*names, OTHERS, _PODS]
+        self._place = {name: index for index, name in enumerate(names)}
+        self._cordoned = nodes.unschedulable[rows].copy()
+        columns = [_column(cache, devices, name, rows) for name in names]
+        self._allocatable = [there for there, _ in columns]
+        pods = nodes.allowed_pods[rows] - nodes.pod_count[rows]
+        self._free = np.maximum(np.stack([*(free for _, free in columns), np.zeros_like(pods), pods]), 0)
+        """int64 [resource, node], as `_lacked`."""
+        self._devices = {
+            index: [(group, *devices.of_group(group, rows)) for group in devices.groups if group.device_class == name]
+            for index, name in enumerate(map(_class_in, names))
+            if name and devices is not None
+        }
+        self._usable = np.zeros((len(names), len(rows)), dtype=np.bool_)
+        self._short = np.zeros((len(names), len(self._lacked), len(rows)), dtype=np.int32)
+        """By resource, what lacks and node: how many of the pods that ask for the resource find too little."""
+
+    def judge(self, requests: Requests, count: int) -> None:
+        """These requests, of so many pods."""
+        asked = np.zeros((len(self._free), 1), dtype=np.int64)
+        asked[-1] = 1
+        for name, amount in requests:
+            asked[self._place.get(name, -2)] = amount
+        lacks = asked > self._free
+        fits = ~lacks.any(axis=0)
+        short = lacks.astype(np.int32) * count
+        for index in [self._place[name] for name, _ in requests if name in self._place]:
+            self._usable[index] |= fits
+            self._short[index] += short
+
+    def of_resource(self, index: int) -> Iterator[ResourceFragmentation]:
+        """Of devices of a class an entry for each group; nothing where nothing is free."""
+        if index not in self._devices:
+            yield from self._entry(index, self._allocatable[index], self._free[index])
+            return
+        for group, there, free in self._devices[index]:
+            if group.pool:
+                yield from self._shared_pool(index, group, there, free)
+            else:
+                yield from self._entry(index, there, free, group.driver)
+
+    def _entry(
+        self, index: int, there: NDArray[np.int64], free: NDArray[np.int64], driver: str = ""
+    ) -> Iterator[ResourceFragmentation]:
+        if not free.any():
+            return
+        wasted = ~self._usable[index] & ~self._cordoned & (free > 0)
+        scarcest = self._short[index].argmax(axis=0)
+        amounts = {
+            self._lacked[each]: int(free[wasted & (scarcest == each)].sum()) for each in np.unique(scarcest[wasted])
+        }
+        yield ResourceFragmentation(
+            resource=self.names[index],
+            allocatable=int(there.sum()),
+            free=int(free.sum()),
+            cordoned=int(free[self._cordoned].sum()),
+            lacking=amounts,
+            driver=driver,
+        )
+
+    def _shared_pool(
+        self, index: int, group: DeviceGroup, there: NDArray[np.int64], free: NDArray[np.int64]
+    ) -> Iterator[ResourceFragmentation]:
+        """Devices that several nodes reach: each once, and of use if it is on one of the nodes."""
+        most = int(there.argmax()) if len(there) else 0
+        if not there.any() or not free[most]:
+            return
+        amount, reaching = int(free[most]), there > 0
+        open_nodes = reaching & ~self._cordoned
+        lacking: dict[str, int] = {}
+        if open_nodes.any() and not (self._usable[index] & open_nodes).any():
+            scarcest = int(self._short[index][:, open_nodes].sum(axis=1).argmax())
+            lacking[self._lacked[scarcest]] = amount
+        yield ResourceFragmentation(
+            resource=self.names[index],
+            allocatable=int(there[most]),
+            free=amount,
+            cordoned=0 if open_nodes.any() else amount,
+            lacking=lacking,
+            driver=group.driver,
+            pool=group.pool,
+        )
+
+
+def _column(
+    cache: Cache, devices: ClassDevices | None, name: str, rows: Rows
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What each row has of a resource, and what is free of it. Where no row lists it, devices may stand for it."""
+    nodes = cache.nodes
+    there = nodes.amounts(nodes.allocatable, name, rows)
+    free = there - nodes.amounts(nodes.requested, name, rows)
+    stands = cache.devices.class_of_resource(name)
+    device_class = _class_in(name) or ("" if stands is None else stands.metadata.name)
+    if devices is None or not device_class:
+        return there, free
+    is_listed = there > 0
+    reached, _, left = devices.reached(device_class, rows)
+    return np.where(is_listed, there, reached), np.where(is_listed, free, left)
+
+
+def _class_in(name: str) -> str:
+    """The class of devices that claims ask for under this name; empty for other resources."""
+    return name.removeprefix(IMPLICIT_EXTENDED_RESOURCE) if name.startswith(IMPLICIT_EXTENDED_RESOURCE) else ""
