@@ -5,7 +5,8 @@ evictions) does not happen. Every decision is made at once, every Binding succee
 configurations are compared under the same conditions, and neither with what really was.
 
 Limits: a pod that a controller made again after a recorded eviction comes in any case; a pod ends when it ended then,
-also if it got its node later here. PreBind, extenders and plugins' own data are left out.
+also if it got its node later here. PreBind, extenders and plugins' own data are left out, but for the mix of typical
+pods that FragmentationAware learns: it looks at the cluster in memory each minute of recorded time.
 """
 
 from collections.abc import Sequence
@@ -14,14 +15,16 @@ from typing import Any, Final
 
 import msgspec
 
+from kscheduler.aio.synchronous import run_synchronously
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly
 from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.profiles_over import that_only_decide
+from kscheduler.plugins.packing.fragmentation_aware import FragmentationAware
 from kscheduler.recorder.alternatives.run_measurements import PodPlacement, RunMeasurements, nodes_in_use
-from kscheduler.recorder.replaying.ports_of_replay import RecordedCluster
+from kscheduler.recorder.replaying.ports_of_replay import RecordedCluster, RecordedLister
 from kscheduler.recorder.replaying.service_steps import decide, decide_group
 from kscheduler.recorder.step_clock import MICROS, ReplayedClock
 from kscheduler.scheduling.attempt.context import Attempt
@@ -78,7 +81,7 @@ class FreeRun:
         self.assembly = Assembly(
             configured.config,
             configured.registry,
-            self._cluster.reading_ports(journal=self._messages, log=PodLog(has_errors=False)),
+            self._cluster.reading_ports(journal=self._messages, lister=self._lister, log=PodLog(has_errors=False)),
             self.clock,
             build=that_only_decide,
             carry_out=self._begun.append,
@@ -94,6 +97,7 @@ class FreeRun:
         if change.micros >= self._next_sample:
             if self._next_sample:
                 self.measured.samples.append(nodes_in_use(self.assembly.cache))
+                self._learn()
             self._next_sample = change.micros + int(SAMPLE_SECONDS * MICROS)
         queue, now = self.assembly.queue, self.clock.time()
         if change.kind is None:
@@ -117,6 +121,28 @@ class FreeRun:
             if not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name in served:
                 self.measured.pending[pod.key] = self._messages.by_pod.get(pod.key, "it was not tried")
         return self.measured
+
+    def pods(self) -> Sequence[Pod]:
+        """All that are there now."""
+        return self._cluster.pods()
+
+    def pod_of(self, key: str) -> Pod | None:
+        """The pod under `namespace/name`, as it is now."""
+        return self._cluster.pod_of(key)
+
+    @property
+    def has_backoff(self) -> bool:
+        """Whether pods wait for the queue's rounds."""
+        return self.assembly.queue.statistics().backoff > 0
+
+    def _lister(self, kind: Kind) -> RecordedLister:
+        return RecordedLister(self._cluster.store(kind))
+
+    def _learn(self) -> None:
+        for profile in self.assembly.profiles.values():
+            for plugin in profile.instances:
+                if isinstance(plugin, FragmentationAware):
+                    run_synchronously(plugin.refresh())
 
     def _apply_to_pod(self, old: KubeObject | None, new: KubeObject | None) -> None:
         about: Any = new or old
