@@ -1,10 +1,16 @@
 """`kscheduler sweep` as it is typed."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from kscheduler.cli import main
+from kscheduler.sweep.results import Results, read_rows
 from tests.sweep.sweeps import write
 
 SWEEP = """
@@ -27,6 +33,31 @@ def test_it_prints_a_table_keeps_rows_and_goes_on(tmp_path: Path, capsys: pytest
     out, _ = capsys.readouterr()
     assert [line.endswith("done") for line in out.splitlines()[1:]] == [False, False, True, True]
     assert (tmp_path / "s.results" / "results.parquet").exists()
+
+
+@pytest.mark.slow("starts the command with its workers, and ends it by signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "kill"])
+def test_a_signal_ends_it_with_what_is_done_and_the_same_command_goes_on(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "s.yaml", SWEEP.replace("0.004", "0.03").replace("[1, 2]", "[1, 2, 3, 4]"))
+    command = [sys.executable, "-m", "kscheduler", "sweep", str(path), "--workers", "2", "--results"]
+    ended = subprocess.Popen([*command, tmp_path / "ended"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not list((tmp_path / "ended").rglob("*.parquet")):  # until the first run is done
+        assert ended.poll() is None
+        time.sleep(0.01)
+    os.killpg(ended.pid, number) if number == signal.SIGINT else ended.send_signal(number)
+    _, err = ended.communicate(timeout=60)
+    assert ended.returncode == code
+    assert "of 8 runs are done; the same command goes on" in err
+    assert "Traceback" not in err
+    kept = Results(tmp_path / "ended").done()
+    assert 0 < len(kept) < 8
+    again = subprocess.run([*command, tmp_path / "ended"], capture_output=True, text=True, timeout=300, check=True)
+    assert f"8 runs, of which {len(kept)} were done before" in again.stderr
+    subprocess.run([*command, tmp_path / "whole"], capture_output=True, timeout=300, check=True)
+    first, second = (read_rows(tmp_path / name / "results.parquet") for name in ("ended", "whole"))
+    assert [row.without_measured() for row in first] == [row.without_measured() for row in second]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`kscheduler sweep`: compare policies over a grid of workloads, node shapes, weights and seeds.
 
     sweep grid.yaml                          all of it on this machine's cores; the same command goes on
+    sweep grid.yaml --dask local             the same by Dask
     sweep grid.yaml --only FGD --list        the runs of one policy, and which of them are done
 
 docs/sweeps.md describes the file, the columns and the engines.
@@ -71,6 +72,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default=None,
         help="processes on this machine (default: one for each core)",
     )
+    engine.add_argument(
+        "--dask",
+        action=StoreText,
+        metavar="ADDRESS",
+        default="",
+        help="workers of a Dask cluster: the address of its scheduler (tcp://host:8786), or local for one of --workers "
+        "processes on this machine",
+    )
     return parser
 
 
@@ -101,6 +110,8 @@ def run(args: argparse.Namespace) -> int:
 def _wrong(args: argparse.Namespace) -> str:
     if args.workers is not None and args.workers < 1:
         return "--workers: at least one is needed"
+    if args.workers is not None and args.dask not in ("", "local"):
+        return "--workers: how many a Dask cluster has is its own to say; it goes with --dask local"
     return ""
 
 
@@ -137,9 +148,14 @@ def _list(specs: "Sequence[RunSpec]", results: "Results") -> int:
 
 
 def _engine(args: argparse.Namespace) -> "SweepEngine":
+    workers = args.workers or len(os.sched_getaffinity(0))
+    if args.dask:
+        from kscheduler.sweep.engines.dask_cluster import DaskEngine
+
+        return DaskEngine(args.dask, workers)
     from kscheduler.sweep.engines.local import LocalEngine
 
-    return LocalEngine(args.workers or len(os.sched_getaffinity(0)))
+    return LocalEngine(workers)
 
 
 def _sweep(specs: "Sequence[RunSpec]", engine: "SweepEngine", results: "Results") -> int:

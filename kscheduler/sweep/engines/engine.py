@@ -1,6 +1,8 @@
 """The port of engines."""
 
-from collections.abc import Callable, Generator, Sequence
+import signal
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 from kscheduler.sweep.row import SweepRow
@@ -26,6 +28,16 @@ class SweepEngine(Protocol):
 
 class EngineError(Exception):
     """The engine cannot be used. The text says why, and what to do."""
+
+
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """A new process inherits the mask; an interrupt that comes meanwhile is delivered here afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def quiet() -> None:

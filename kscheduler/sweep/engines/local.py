@@ -9,15 +9,14 @@ to answer. A parent that is killed closes the pipes, at which its workers end af
 
 import multiprocessing
 import os
-import signal
 from collections import Counter, deque
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Final
 
-from kscheduler.sweep.engines.engine import ATTEMPTS, EngineError, Tell, quiet
+from kscheduler.sweep.engines.engine import ATTEMPTS, EngineError, Tell, interrupts_blocked, quiet
 from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import RunSpec
 
@@ -83,7 +82,7 @@ class _Worker:
         self._process: SpawnProcess = multiprocessing.get_context("spawn").Process(
             target=_work, args=(theirs,), daemon=True
         )
-        with _interrupts_blocked():
+        with interrupts_blocked():
             try:
                 self._process.start()
             except OSError as problem:
@@ -121,16 +120,6 @@ class _Worker:
         self._process.join(_ENDING_SECONDS)
         self._process.kill()
         self._process.join()
-
-
-@contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """A new process inherits the mask; an interrupt that comes meanwhile is delivered here afterwards."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(pipe: Connection) -> None:
