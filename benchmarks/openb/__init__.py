@@ -3,12 +3,7 @@
     python -m benchmarks.openb INPUT.json --data DIR --policy NAME
     python -m benchmarks.openb --workload default --seed 42 --data DIR --policy NAME --summary
 
-    trace     a run's nodes and tasks as Kubernetes objects, and the workload's typical pods
-    profiles  a configuration for each policy
-    policies  the policies that are only here to be compared with (a file of `--plugin`)
-    play      one task after the other: each is tried once, nothing departs
-
 INPUT.json is a run: its nodes in the order in which ties are broken, and its tasks in the order of their arrival. DIR
 has the trace's CSV files, of which the mix of typical pods is taken. A line for each task is printed, and a summary on
-standard error.
+standard error. Trace, policies and player are those of `kscheduler sweep` (`kscheduler/sweep/trace`).
 """

@@ -6,9 +6,9 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.openb.play import OpenbRun, curve
-from benchmarks.openb.profiles import POLICIES
-from benchmarks.openb.trace import as_line, drawn_run, read_run
+from kscheduler.sweep.trace.openb import TraceError, as_line, drawn_run, read_run, tasks_of, typical_shapes
+from kscheduler.sweep.trace.playing import TracePlayer, curve
+from kscheduler.sweep.trace.profiles import POLICIES, trace_policy
 from kscheduler.telemetry.logs.pipeline import configure
 
 _SHOWN = (70, 80, 90, 95, 100, 110, 120, 130)
@@ -25,8 +25,12 @@ def main() -> None:
     parser.add_argument("--summary", action="store_true", help="print the curve instead of the placements")
     args = parser.parse_args()
     configure(verbosity=0)
-    run = read_run(args.input) if args.input else drawn_run(args.data, args.workload, args.seed)
-    player = OpenbRun(run, args.data, args.policy)
+    try:
+        run = read_run(args.input) if args.input else drawn_run(args.data, args.workload, args.seed)
+        mix = typical_shapes(tasks_of(args.data, run.workload))
+    except TraceError as problem:
+        parser.error(str(problem))
+    player = TracePlayer(run, trace_policy(args.policy, mix, run.seed))
     began, began_cpu = time.perf_counter(), time.process_time()
     placements = asyncio.run(player.placements())
     seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu

@@ -20,6 +20,7 @@ VERBS: Final[Mapping[str, str]] = {
     "pending": "list the pending pods by reason",
     "simulate": "simulate more pods, other nodes, a drain, or another configuration",
     "compact": "tell on how few nodes the pods would run, by profile",
+    "sweep": "compare policies over a grid of workloads, seeds and weights",
     "replay": "replay a recording and compare the decisions; or show the state at a time",
     "shadow": "report how this configuration would have decided in a cluster that another scheduler serves",
     "config": "check or convert a configuration file, print the default one",
@@ -42,6 +43,7 @@ _CALL_PLUGINS: Final = {
     "plugin": False,
     "replay": False,
     "simulate": True,
+    "sweep": False,
 }
 _BROKEN_PIPE: Final = 141
 

@@ -7,13 +7,12 @@ from typing import Final
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
-# Packages of the extra `simulation`.
-_OPTIONAL: Final = frozenset({"jsonpatch", "jsonpointer", "rich"})
-# No package index has this name from us: anyone who registers it there would be installed.
-INSTALL_SIMULATION: Final = (
-    "in a checkout pip install '.[simulation]', "
-    "from a wheel pip install 'kscheduler-VERSION-py3-none-any.whl[simulation]'"
-)
+# Packages of the extras, and the extra.
+_OPTIONAL: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("jsonpatch", "jsonpointer", "rich"), "simulation"),
+    "pyarrow": "sweep",
+    **dict.fromkeys(("dask", "distributed"), "dask"),
+}
 
 
 def say(text: str) -> None:
@@ -35,9 +34,15 @@ def refuse(message: object) -> int:
 def missing_extra(verb: str, error: ModuleNotFoundError) -> int:
     """Print what to install and return the exit code. Raises `error` again if the package is not optional."""
     package = (error.name or "").partition(".")[0]
-    if package not in _OPTIONAL:
+    extra = _OPTIONAL.get(package)
+    if extra is None:
         raise error
-    return refuse(f"`kscheduler {verb}` needs the package {package}, which is not installed: {INSTALL_SIMULATION}")
+    # No package index has our name from us: anyone who registers it there would be installed.
+    how = (
+        f"in a checkout pip install '.[{extra}]', "
+        f"from a wheel pip install 'kscheduler-VERSION-py3-none-any.whl[{extra}]'"
+    )
+    return refuse(f"`kscheduler {verb}` needs the package {package}, which is not installed: {how}")
 
 
 def refusing(answer: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:

@@ -5,7 +5,8 @@ evictions) does not happen. Every decision is made at once, every Binding succee
 configurations are compared under the same conditions, and neither with what really was.
 
 Limits: a pod that a controller made again after a recorded eviction comes in any case; a pod ends when it ended then,
-also if it got its node later here. PreBind, extenders and plugins' own data are left out.
+also if it got its node later here. PreBind, extenders and plugins' own data are left out, but for the mix of typical
+pods that FragmentationAware learns: it looks at the cluster in memory each minute of recorded time.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kscheduler.aio.synchronous import run_synchronously
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
@@ -24,8 +26,9 @@ from kscheduler.fragments.fragmentation import ResourceFragmentation
 from kscheduler.fragments.typical_requests import pods_on_nodes
 from kscheduler.fragments.unusable import finished, fragments
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.plugins.packing.fragmentation_aware import FragmentationAware
 from kscheduler.recorder.alternatives.run_measurements import PodPlacement, RunMeasurements, nodes_in_use
-from kscheduler.recorder.replaying.ports_of_replay import RecordedCluster
+from kscheduler.recorder.replaying.ports_of_replay import RecordedCluster, RecordedLister
 from kscheduler.recorder.replaying.service_steps import decide, decide_group
 from kscheduler.recorder.step_clock import MICROS, ReplayedClock
 from kscheduler.scheduling.attempt.context import Attempt
@@ -84,7 +87,7 @@ class FreeRun:
         self.assembly = Assembly(
             configured.config,
             configured.registry,
-            self._cluster.reading_ports(journal=self._messages, log=PodLog(has_errors=False)),
+            self._cluster.reading_ports(journal=self._messages, lister=self._lister, log=PodLog(has_errors=False)),
             self.clock,
             build=that_only_decide,
             carry_out=self._begun.append,
@@ -100,6 +103,7 @@ class FreeRun:
         if change.micros >= self._next_sample:
             if self._next_sample:
                 self.measured.samples.append(nodes_in_use(self.assembly.cache))
+                self._learn()
             self._next_sample = change.micros + int(SAMPLE_SECONDS * MICROS)
         if change.micros >= self._next_fragments:
             if self._next_fragments:
@@ -134,6 +138,28 @@ class FreeRun:
         cache = self.assembly.cache
         waiting = [PodInfo(pod) for pod in self._cluster.pods() if not pod.spec.node_name]
         return finished(fragments(cache, None, lambda: pods_on_nodes(cache), lambda: waiting))
+
+    def pods(self) -> Sequence[Pod]:
+        """All that are there now."""
+        return self._cluster.pods()
+
+    def pod_of(self, key: str) -> Pod | None:
+        """The pod under `namespace/name`, as it is now."""
+        return self._cluster.pod_of(key)
+
+    @property
+    def has_backoff(self) -> bool:
+        """Whether pods wait for the queue's rounds."""
+        return self.assembly.queue.statistics().backoff > 0
+
+    def _lister(self, kind: Kind) -> RecordedLister:
+        return RecordedLister(self._cluster.store(kind))
+
+    def _learn(self) -> None:
+        for profile in self.assembly.profiles.values():
+            for plugin in profile.instances:
+                if isinstance(plugin, FragmentationAware):
+                    run_synchronously(plugin.refresh())
 
     def _apply_to_pod(self, old: KubeObject | None, new: KubeObject | None) -> None:
         about: Any = new or old

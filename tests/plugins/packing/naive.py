@@ -5,7 +5,7 @@ from math import exp, floor
 from random import Random
 from typing import Any
 
-from benchmarks.openb.trace import Machine, Run, Task
+from kscheduler.sweep.trace.openb import Machine, Run, TraceTask
 
 MODELS = ("A10", "T4")
 CPU_LARGEST, GPU_LARGEST = 128_000, 8_000
@@ -20,14 +20,14 @@ class NaiveNode:
     memory: int
     free: list[int] = field(default_factory=list)
 
-    def has_room(self, task: Task) -> bool:
+    def has_room(self, task: TraceTask) -> bool:
         if self.cpu < task.cpu or self.memory < task.memory:
             return False
         if task.models and self.machine.model not in task.models.split("|"):
             return False
         return sum(left >= task.milli for left in self.free) >= task.gpus
 
-    def fragments(self, types: list[tuple[Task, int]]) -> float:
+    def fragments(self, types: list[tuple[TraceTask, int]]) -> float:
         """F of the README, in thousandths."""
         idle, total = sum(self.free), sum(count for _, count in types)
         lost = 0
@@ -38,29 +38,29 @@ class NaiveNode:
             lost += count * (sum(left for left in self.free if left < task.milli) if runs else idle)
         return lost / total
 
-    def stranded(self, types: list[tuple[Task, int]]) -> float:
+    def stranded(self, types: list[tuple[TraceTask, int]]) -> float:
         """Idle thousandths beyond what the free CPU serves in the mix's ratio."""
         cpu = sum(task.cpu * count for task, count in types)
         gpu = sum(task.gpus * task.milli * count for task, count in types)
         return max(0.0, sum(self.free) - self.cpu / (cpu / gpu))
 
-    def choices(self, task: Task) -> list[list[int]]:
+    def choices(self, task: TraceTask) -> list[list[int]]:
         """The devices that may be given to the task: each for a share, otherwise the first free ones."""
         fitting = [device for device, left in enumerate(self.free) if left >= task.milli]
         return [[device] for device in fitting] if 0 < task.milli < 1000 else [fitting[: task.gpus]]
 
-    def take(self, task: Task, devices: list[int], sign: int = 1) -> None:
+    def take(self, task: TraceTask, devices: list[int], sign: int = 1) -> None:
         self.cpu -= sign * task.cpu
         self.memory -= sign * task.memory
         for device in devices:
             self.free[device] -= sign * task.milli
 
 
-def tightest(node: NaiveNode, task: Task) -> list[int]:
+def tightest(node: NaiveNode, task: TraceTask) -> list[int]:
     return min(node.choices(task), key=lambda devices: [node.free[device] for device in devices])
 
 
-def scored(policy: str, node: NaiveNode, task: Task, types: list[tuple[Task, int]]) -> tuple[int, list[int]]:
+def scored(policy: str, node: NaiveNode, task: TraceTask, types: list[tuple[TraceTask, int]]) -> tuple[int, list[int]]:
     """The points of a node, and the devices."""
     if policy in ("FGD", "FragmentationAware"):
         found = []
@@ -79,17 +79,17 @@ def scored(policy: str, node: NaiveNode, task: Task, types: list[tuple[Task, int
     return points, tightest(node, task)
 
 
-def best_fit(node: NaiveNode, task: Task) -> int:
+def best_fit(node: NaiveNode, task: TraceTask) -> int:
     left = (node.cpu - task.cpu) / CPU_LARGEST, (sum(node.free) - task.gpus * task.milli) / GPU_LARGEST
     return floor(100 * (1 - 0.5 * (left[0] + left[1])))
 
 
-def dot_prod(node: NaiveNode, task: Task) -> int:
+def dot_prod(node: NaiveNode, task: TraceTask) -> int:
     gpu = task.gpus * task.milli
     return floor(100 * (1 - 0.5 * (node.cpu * task.cpu / CPU_LARGEST**2 + sum(node.free) * gpu / GPU_LARGEST**2)))
 
 
-def gpu_packing(node: NaiveNode, task: Task) -> int:
+def gpu_packing(node: NaiveNode, task: TraceTask) -> int:
     if not task.gpus:
         return 0
     if task.milli < 1000:
@@ -100,7 +100,7 @@ def gpu_packing(node: NaiveNode, task: Task) -> int:
     return max(33 - count, count) if min(node.free) == 1000 else max(50 - task.gpus, 33)
 
 
-def play(run: Run, policy: str, types: list[tuple[Task, int]]) -> list[tuple[str | None, list[int]]]:
+def play(run: Run, policy: str, types: list[tuple[TraceTask, int]]) -> list[tuple[str | None, list[int]]]:
     """Node and devices of each task."""
     nodes = [NaiveNode(machine, machine.cpu, machine.memory, [1000] * machine.gpus) for machine in run.nodes]
     placements: list[tuple[str | None, list[int]]] = []
@@ -129,5 +129,5 @@ def random_run(seed: int, nodes: int = 12, tasks: int = 120) -> Run:
         milli = chance.choice((230, 320, 470, 650, 810, 1000)) if gpus == 1 else 1000 * bool(gpus)
         models = chance.choice(("", "", "", "A10", "A10|T4", "T4")) if gpus else ""
         cpu = chance.choice((1_000, 4_000, 8_000, 11_400))
-        arrivals.append(Task(f"t{number}", cpu, 4_096, gpus, milli, models))
+        arrivals.append(TraceTask(f"t{number}", cpu, 4_096, gpus, milli, models))
     return Run("random", seed, tuple(machines), tuple(arrivals))

@@ -1,7 +1,6 @@
 """Packing policies place pods as their definitions say, task by task; devices are never sold twice."""
 
 import asyncio
-import csv
 import json
 import re
 from pathlib import Path
@@ -13,9 +12,6 @@ import numpy as np
 import pytest
 import yaml
 
-from benchmarks.openb.play import OpenbRun, curve
-from benchmarks.openb.profiles import FGD, OWN
-from benchmarks.openb.trace import Task, as_line, typical_pods
 from kscheduler.api.core import Node, Pod
 from kscheduler.assembly.configuration_checks import profile_problems
 from kscheduler.assembly.configured import ConfigurationReader
@@ -28,6 +24,9 @@ from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.packing import PACKING
 from kscheduler.plugins.packing.device_columns import MAX_DEVICES, DeviceColumns
+from kscheduler.sweep.trace.openb import Run, TraceTask, as_line, as_typical_pods, typical_shapes
+from kscheduler.sweep.trace.playing import TaskPlacement, TracePlayer, curve
+from kscheduler.sweep.trace.profiles import FGD, OWN, trace_policy
 from kscheduler.testing import Cluster, assert_goes_to, assert_rejected, make_node, make_pod
 from tests.builders import node_tree
 from tests.plugins.packing.naive import play, random_run
@@ -46,21 +45,18 @@ def share(name: str, milli: int, **fields: Any) -> Pod:
 # --- a run of the trace -----------------------------------------------------------------------------------------------
 
 
-def write_workload(directory: Path, tasks: tuple[Task, ...]) -> None:
-    with (directory / "openb_pod_list_random.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec"))
-        writer.writerows((task.name, task.cpu, task.memory, task.gpus, task.milli, task.models) for task in tasks)
+def placements_of(run: Run, policy: str) -> list[TaskPlacement]:
+    return asyncio.run(TracePlayer(run, trace_policy(policy, typical_shapes(run.tasks), run.seed)).placements())
 
 
 @pytest.mark.parametrize("policy", ["DotProd", "GpuPacking", "BestFit", FGD, OWN])
-def test_each_policy_places_tasks_as_its_definition_says(policy: str, tmp_path: Path) -> None:
+def test_each_policy_places_tasks_as_its_definition_says(policy: str) -> None:
     differing = []
     for seed in range(3):
         run = random_run(seed)
-        write_workload(tmp_path, run.tasks)
-        types = [(shape_of(entry), entry["count"]) for entry in typical_pods(tmp_path, "random")]
-        placements = asyncio.run(OpenbRun(run, tmp_path, policy).placements())
+        typical = as_typical_pods(typical_shapes(run.tasks))
+        types = [(shape_of(entry), entry["count"]) for entry in typical]
+        placements = placements_of(run, policy)
         lines = [as_line(placement.task, placement.node, placement.devices) for placement in placements]
         expected = play(run, policy, types)
         named = [(f"{place.node.partition('-')[2]}" or None, place.devices) for place in placements]
@@ -74,7 +70,7 @@ def test_each_policy_places_tasks_as_its_definition_says(policy: str, tmp_path: 
     assert differing == []
 
 
-def shape_of(typical: dict[str, Any]) -> Task:
+def shape_of(typical: dict[str, Any]) -> TraceTask:
     requests = typical["requests"]
     gpus, milli = int(requests.get(GPU, 0)), 1000 * (GPU in requests)
     if SHARE in requests:
@@ -83,13 +79,12 @@ def shape_of(typical: dict[str, Any]) -> Task:
     if "nodeAffinity" in typical:
         (term,) = typical["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
         models = "|".join(term["matchExpressions"][0]["values"])
-    return Task("", int(requests["cpu"].removesuffix("m")), 0, gpus, milli, models)
+    return TraceTask("", int(requests["cpu"].removesuffix("m")), 0, gpus, milli, models)
 
 
-def test_random_goes_to_any_node_and_device_with_room(tmp_path: Path) -> None:
+def test_random_goes_to_any_node_and_device_with_room() -> None:
     run = random_run(5)
-    write_workload(tmp_path, run.tasks)
-    placements = asyncio.run(OpenbRun(run, tmp_path, "Random").placements())
+    placements = placements_of(run, "Random")
     free = {f"{rank:04}-{machine.name}": [1000] * machine.gpus for rank, machine in enumerate(run.nodes)}
     for task, placement in zip(run.tasks, placements, strict=True):
         for device in filter(None, placement.devices.split(",")):

@@ -1,17 +1,21 @@
 """A configuration for each policy: kube-scheduler's filters, DeviceShares, and the policy's score alone."""
 
 import json
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.openb.trace import GPU
+from kscheduler.assembly.configured import ConfigurationReader, Configured
 from kscheduler.config.types import API_VERSION, FIRST_IN_ORDER, HASH, KIND
+from kscheduler.sweep.trace.openb import GPU, TraceTask, as_typical_pods
 
 SCHEDULER: Final = "openb"
 # Ours, and FragmentationAware as in the paper.
 OWN, FGD = "FragmentationAware", "FGD"
 POLICIES: Final = ("Random", "DotProd", "GpuPacking", "BestFit", FGD, OWN)
 
-# In policies.py.
+# In compared_policies.py.
+_FILE: Final = Path(__file__).with_name("compared_policies.py")
 _OF_FILE: Final = ("DotProd", "GpuPacking")
 
 Tree = dict[str, Any]
@@ -27,7 +31,13 @@ _SCORES: Final[dict[str, list[Tree]]] = {
 }
 
 
-def configuration(policy: str, typical_pods: list[Tree], seed: int) -> bytes:
+def trace_policy(policy: str, mix: Iterable[tuple[TraceTask, int]], seed: int) -> Configured:
+    """One of `POLICIES`. `mix`: the workload's typical tasks, with their counts; `seed`: of Random."""
+    reader = ConfigurationReader(plugins=(str(_FILE),))
+    return reader.read_bytes(_configuration(policy, as_typical_pods(mix), seed), policy)
+
+
+def _configuration(policy: str, typical_pods: list[Tree], seed: int) -> bytes:
     """A KubeSchedulerConfiguration."""
     args: list[Tree] = [_BEST_FIT, {"name": "RandomScore", "args": {"seed": seed}}]
     if policy in (FGD, OWN):

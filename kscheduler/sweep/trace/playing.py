@@ -1,23 +1,18 @@
 """Plays a run: one task after the other through queue, cycle and Binding, over a cluster in memory."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Final
 
 import msgspec
 
-from benchmarks.openb.profiles import SCHEDULER, configuration
-from benchmarks.openb.trace import INDEX, Run, typical_pods
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.assembly import Assembly
-from kscheduler.assembly.configured import ConfigurationReader
+from kscheduler.assembly.configured import Configured
 from kscheduler.in_memory.cluster import InMemoryCluster
+from kscheduler.sweep.trace.openb import INDEX, Run
 
-_POLICIES: Final = Path(__file__).with_name("policies.py")
 
-
-class Placement(msgspec.Struct, frozen=True):
+class TaskPlacement(msgspec.Struct, frozen=True):
     """Where a task went."""
 
     task: str
@@ -27,29 +22,27 @@ class Placement(msgspec.Struct, frozen=True):
     """As in the annotation: `0,1`."""
 
 
-class OpenbRun:
-    """A run by one policy."""
+class TracePlayer:
+    """A run by one configuration, whose one profile places the tasks."""
 
-    def __init__(self, run: Run, data: Path, policy: str) -> None:
-        """`data`: the folder with the trace's CSV files. Raises `OSError`."""
+    def __init__(self, run: Run, configured: Configured) -> None:
+        """Raises `ConfigError`."""
         self.run = run
         self.cluster = InMemoryCluster()
-        reader = ConfigurationReader(plugins=(str(_POLICIES),))
-        content = configuration(policy, typical_pods(data, run.workload), run.seed)
-        configured = reader.read_bytes(content, policy)
-        self._assembly = Assembly(configured.config, configured.registry, self.cluster.ports(), VirtualClock())
-        self._assembly.plugin_reports.ignore_slow_calls()  # they depend on the machine
-        self._assembly.listen_to(self.cluster.listeners)
+        self.assembly = Assembly(configured.config, configured.registry, self.cluster.ports(), VirtualClock())
+        self.assembly.plugin_reports.ignore_slow_calls()  # they depend on the machine
+        self.assembly.listen_to(self.cluster.listeners)
+        self._scheduler = configured.config.configuration.profiles[0].scheduler_name
         for rank, machine in enumerate(run.nodes):
             self.cluster.put(NODES, machine.as_node(rank), initial=True)
 
-    async def placements(self) -> "list[Placement]":
+    async def placements(self) -> "list[TaskPlacement]":
         """Try each task once, in order."""
         return [await self._placed(number) for number in range(len(self.run.tasks))]
 
-    async def _placed(self, number: int) -> Placement:
-        task, assembly = self.run.tasks[number], self._assembly
-        pod = task.as_pod(number, SCHEDULER)
+    async def _placed(self, number: int) -> TaskPlacement:
+        task, assembly = self.run.tasks[number], self.assembly
+        pod = task.as_pod(number, self._scheduler)
         self.cluster.put(PODS, pod)
         queued = assembly.queue.pop_next(assembly.clock.time())
         if queued is None or queued.key != pod.key:
@@ -60,11 +53,11 @@ class OpenbRun:
         bound = self.cluster.pod_of(pod.key)
         if bound is None or not bound.spec.node_name:
             self.cluster.remove(PODS, pod.key)  # what does not fit is gone
-            return Placement(task.name, "", "")
-        return Placement(task.name, bound.spec.node_name, bound.metadata.annotations.get(INDEX, ""))
+            return TaskPlacement(task.name, "", "")
+        return TaskPlacement(task.name, bound.spec.node_name, bound.metadata.annotations.get(INDEX, ""))
 
 
-def curve(run: Run, placements: list[Placement]) -> Iterator[tuple[int, float]]:
+def curve(run: Run, placements: list[TaskPlacement]) -> Iterator[tuple[int, float]]:
     """Percent of the demand that has arrived, rounded, and the GPUs in use then: the mean over all such arrivals."""
     total = sum(machine.gpus for machine in run.nodes) * 1000
     arrived = used = 0

@@ -1,0 +1,228 @@
+"""`kscheduler sweep`: compare policies over a grid of workloads, node shapes, weights and seeds.
+
+    sweep grid.yaml                          all of it on this machine's cores; the same command goes on
+    sweep grid.yaml --dask local             the same by Dask
+    sweep grid.yaml --only FGD --list        the runs of one policy, and which of them are done
+
+docs/sweeps.md describes the file, the columns and the engines.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+from kscheduler.cli.interruption import signals_as_usual
+from kscheduler.cli.parser import AppendText, StoreText
+from kscheduler.cli.refusal import FAILED, INTERRUPTED, missing_extra, refuse, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kscheduler.sweep.engines.engine import SweepEngine
+    from kscheduler.sweep.results import Results
+    from kscheduler.sweep.row import SweepRow
+    from kscheduler.sweep.run_spec import RunSpec
+    from kscheduler.sweep.sweep_file import Sweep
+
+_DONE: Final = 0
+_TERMINATED: Final = 143
+
+_DESCRIPTION: Final = """\
+Play each policy over each workload with each seed, by the scheduler's own queue and cycle in memory, and keep a row for
+each run. Runs that are done are not made again: the same command goes on where it was ended."""
+_EPILOG: Final = """\
+Exit codes: 0 all runs have a result; 1 some failed, or the engine did; 2 flags or files that cannot be used; 130 ended
+by Ctrl-C: what is done is kept."""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """Declare the flags."""
+    parser = subparsers.add_parser(
+        "sweep",
+        help="compare policies over a grid of workloads, seeds and weights",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", metavar="FILE", help="workloads, policies, seeds ... (YAML)")
+    parser.add_argument(
+        "--results",
+        action=StoreText,
+        metavar="DIR",
+        default="",
+        help="where the rows are kept, as Parquet (default: FILE without its ending, and .results)",
+    )
+    parser.add_argument(
+        "--only",
+        action=AppendText,
+        metavar="TEXT",
+        default=[],
+        help="only the runs whose workload or policy has this in its name; given again: this one, too",
+    )
+    parser.add_argument("--list", action="store_true", help="print the runs and which are done, and make none")
+    engine = parser.add_argument_group("who makes the runs")
+    engine.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        default=None,
+        help="processes on this machine (default: one for each core)",
+    )
+    engine.add_argument(
+        "--dask",
+        action=StoreText,
+        metavar="ADDRESS",
+        default="",
+        help="workers of a Dask cluster: the address of its scheduler (tcp://host:8786), or local for one of --workers "
+        "processes on this machine",
+    )
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the runs, print the table, return the exit code."""
+    from kscheduler.config.errors import ConfigError
+
+    try:
+        from kscheduler.sweep.results import Results
+        from kscheduler.sweep.sweep_file import read_sweep
+
+        wrong = _wrong(args)
+        if wrong:
+            return refuse(wrong)
+        asked = read_sweep(args.file)
+        results = Results(Path(args.results or f"{Path(args.file).with_suffix('')}.results"))
+        return _run(args, asked, results)
+    except ModuleNotFoundError as error:
+        return missing_extra("sweep", error)
+    except ConfigError as problem:
+        return refuse(problem)
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        return refuse(f"{problem.filename or args.results}: {problem.strerror or problem}")
+
+
+def _wrong(args: argparse.Namespace) -> str:
+    if args.workers is not None and args.workers < 1:
+        return "--workers: at least one is needed"
+    if args.workers is not None and args.dask not in ("", "local"):
+        return "--workers: how many a Dask cluster has is its own to say; it goes with --dask local"
+    return ""
+
+
+def _run(args: argparse.Namespace, asked: "Sweep", results: "Results") -> int:
+    for text in asked.left_out():
+        say(text)
+    specs = _chosen(asked.runs(), args.only)
+    if not specs:
+        return refuse(f"--only {' --only '.join(args.only)}: no run has this in the name of its workload or policy")
+    if args.list:
+        return _list(specs, results)
+    return _sweep(specs, _engine(args), results)
+
+
+def _chosen(specs: "Sequence[RunSpec]", only: "Sequence[str]") -> "Sequence[RunSpec]":
+    def is_chosen(spec: "RunSpec") -> bool:
+        return any(text in spec.workload.name or text in spec.policy.name for text in only)
+
+    return [spec for spec in specs if not only or is_chosen(spec)]
+
+
+def _list(specs: "Sequence[RunSpec]", results: "Results") -> int:
+    from kscheduler.text import aligned, printable
+
+    done = results.done()
+    table: list[tuple[str, ...]] = [("workload", "shape", "policy", "seed", "key", "")]
+    for spec in specs:
+        names = (spec.workload.name, spec.workload.shape.name, spec.policy.name)
+        state = "done" if spec.key in done else ""
+        table.append((*map(printable, names), str(spec.seed), spec.key, state))
+    for line in aligned(table, {3}):
+        print(line)
+    return _DONE
+
+
+def _engine(args: argparse.Namespace) -> "SweepEngine":
+    workers = args.workers or len(os.sched_getaffinity(0))
+    if args.dask:
+        from kscheduler.sweep.engines.dask_cluster import DaskEngine
+
+        return DaskEngine(args.dask, workers)
+    from kscheduler.sweep.engines.local import LocalEngine
+
+    return LocalEngine(workers)
+
+
+def _sweep(specs: "Sequence[RunSpec]", engine: "SweepEngine", results: "Results") -> int:
+    from kscheduler.sweep.engines.engine import EngineError
+    from kscheduler.sweep.summary import summary_text
+    from kscheduler.sweep.sweeping import sweep
+    from kscheduler.text import style_of
+
+    signals_as_usual()  # from here on it ends in order
+    signal.signal(signal.SIGTERM, _terminate)
+    progress = _Progress()
+    try:
+        outcome = sweep(specs, engine, results, progress.show, progress.tell)
+    except (KeyboardInterrupt, _TerminatedError) as end:
+        progress.clear()
+        done = len({spec.key for spec in specs} & results.done())
+        say(f"{done:,} of {len(specs):,} runs are done; the same command goes on")
+        return INTERRUPTED if isinstance(end, KeyboardInterrupt) else _TERMINATED
+    except EngineError as problem:
+        progress.clear()
+        refuse(problem)
+        return FAILED
+    progress.clear()
+    path = results.write_together(outcome.rows)
+    print(summary_text(outcome.rows, style_of(sys.stdout)))
+    for row in outcome.failed:
+        say(f"{row.policy} on {row.workload}, seed {row.seed}: {row.error}")
+    again = len(specs) - outcome.made
+    say(f"{len(specs):,} runs, of which {again:,} were done before: {path}")
+    return FAILED if outcome.failed else _DONE
+
+
+class _TerminatedError(BaseException):
+    """SIGTERM came."""
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    raise _TerminatedError
+
+
+class _Progress:
+    """A bar on a terminal, else a line for each twentieth of the runs."""
+
+    _CELLS: Final = 30
+
+    def __init__(self) -> None:
+        self._is_bar = sys.stderr.isatty()
+        self._told = 0
+
+    def show(self, done: int, total: int, row: "SweepRow") -> None:
+        """A run is done."""
+        from kscheduler.text import printable
+
+        if self._is_bar:
+            filled = self._CELLS * done // total
+            bar = "█" * filled + "░" * (self._CELLS - filled)
+            about = printable(f"{row.policy} on {row.workload}, seed {row.seed}")[:60]
+            print(f"\r\x1b[K{bar} {done:,} of {total:,}  {about}", end="", file=sys.stderr, flush=True)
+        elif 20 * done // total > self._told or done == total:
+            self._told = 20 * done // total
+            say(f"{done:,} of {total:,} runs")
+
+    def tell(self, text: str) -> None:
+        """A line that stays."""
+        self.clear()
+        say(text)
+
+    def clear(self) -> None:
+        if self._is_bar:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,133 @@
+"""A policy: one profile that places all pods, whatever scheduler they name."""
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Final
+
+from kscheduler.assembly.configuration_checks import profile_problems
+from kscheduler.assembly.configured import ConfigurationReader, Configured
+from kscheduler.config.errors import ConfigError, config_error
+from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
+from kscheduler.config.reading.yaml_tree import parse_yaml
+from kscheduler.config.types import API_VERSION, KIND, OWN_SCHEDULER_NAME
+from kscheduler.sweep.run_spec import PlayedPolicy, PolicyPlugin, digest_of
+
+Tree = dict[str, Any]
+
+_LEARNS: Final = "FragmentationAware"
+_DEVICES: Final = "DeviceShares"
+
+
+def default_profile() -> Tree:
+    """kube-scheduler's default plugins."""
+    return {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"schedulerName": OWN_SCHEDULER_NAME}]}
+
+
+def one_profile(data: bytes, where: str, name: str) -> Tree:
+    """The configuration with the profile of this name alone; empty: its only one. Raises `ConfigError`."""
+    tree = parse_yaml(data, where)
+    profiles = tree.get("profiles") if isinstance(tree, dict) else None
+    if not isinstance(profiles, list) or not all(isinstance(each, dict) for each in profiles):
+        raise config_error("profiles", "a list of profiles is needed", where)
+    if tree.get("extenders"):
+        raise config_error("extenders", "a run asks no extenders: it must give the same result again", where)
+    names = [str(each.get("schedulerName", "default-scheduler")) for each in profiles]
+    if not name and len(profiles) > 1:
+        raise config_error("profiles", f"`profile` must say which of {', '.join(names)} places the pods", where)
+    if name and name not in names:
+        raise config_error("profiles", f"there is no profile {name} among {', '.join(names)}", where)
+    return {**tree, "profiles": [profiles[names.index(name) if name else 0]]}
+
+
+def weighted(tree: Tree, weights: Mapping[str, int]) -> Tree:
+    """The configuration with other weights of score plugins; 0 leaves a plugin's points out."""
+    tree = deepcopy(tree)
+    plugins = tree["profiles"][0].setdefault("plugins", {})
+    score = plugins.setdefault("score", {})
+    enabled = [each for each in score.get("enabled") or [] if each.get("name") not in weights]
+    enabled += [{"name": name, "weight": weight} for name, weight in weights.items() if weight]
+    disabled = [each for each in score.get("disabled") or [] if each.get("name") not in weights]
+    if not any(each.get("name") == "*" for each in disabled):
+        disabled += [{"name": name} for name, weight in weights.items() if not weight]
+    plugins["score"] = {**score, "enabled": enabled, "disabled": disabled}
+    return tree
+
+
+def plugin_source(given: str, folder: Path) -> PolicyPlugin:
+    """A value of `plugins`: a file, from the folder of the sweep file, or a module. Raises `OSError`."""
+    path = folder / given
+    if given.endswith(".py") or path.is_file():
+        return PolicyPlugin(str(path.resolve()), digest_of([path]), path.read_text(encoding="utf-8"))
+    return PolicyPlugin(given, given)
+
+
+def check(policy: PlayedPolicy, where: str) -> None:
+    """Raises `ConfigError` for a policy that cannot be built."""
+    found = configured(policy, where=where)
+    problems = profile_problems(found.config, found.registry)
+    if problems:
+        raise ConfigError(problems, where)
+
+
+def configured(
+    policy: PlayedPolicy,
+    names: Sequence[str] = (OWN_SCHEDULER_NAME,),
+    gates: FeatureGates = DEFAULT_GATES,
+    *,
+    typical_pods: Sequence[Tree] = (),
+    has_shared_devices: bool = False,
+    where: str = "",
+) -> Configured:
+    """The policy as a profile for each of the names. Raises `ConfigError`.
+
+    `typical_pods`: for a plugin that learns the mix, which has no time for that here. `has_shared_devices`: pods ask
+    for parts of devices, so that DeviceShares must count them.
+    """
+    tree = json.loads(policy.configuration)
+    profile = tree["profiles"][0]
+    if typical_pods:
+        profile = _with_mix(profile, typical_pods)
+    if has_shared_devices and f'"{_DEVICES}"' not in json.dumps(profile.get("plugins", {})):
+        profile = _with_devices(profile)
+    tree["profiles"] = [{**profile, "schedulerName": name} for name in names]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = tuple(_paths(policy.plugins, Path(folder)))
+        reader = ConfigurationReader(gates, paths, enables_plugins=policy.enables_plugins)
+        return reader.read_bytes(json.dumps(tree).encode(), where or f"policy {policy.name}")
+
+
+def _paths(plugins: Sequence[PolicyPlugin], folder: Path) -> Iterator[str]:
+    for number, each in enumerate(plugins):
+        path = Path(each.path)
+        if not each.text or (path.is_file() and digest_of([path]) == each.digest):
+            yield each.path
+        else:
+            own = folder / str(number)
+            own.mkdir()
+            (own / path.name).write_text(each.text, encoding="utf-8")
+            yield str(own / path.name)
+
+
+def _with_mix(profile: Tree, typical_pods: Sequence[Tree]) -> Tree:
+    """Where FragmentationAware is enabled and knows no mix, it knows this one."""
+    if f'"{_LEARNS}"' not in json.dumps(profile.get("plugins", {})):
+        return profile
+    settings = [each for each in profile.get("pluginConfig") or [] if each.get("name") == _LEARNS]
+    args = (settings[0].get("args") or {}) if settings else {}
+    if args.get("typicalPods"):
+        return profile
+    others = [each for each in profile.get("pluginConfig") or [] if each.get("name") != _LEARNS]
+    return {
+        **profile,
+        "pluginConfig": [*others, {"name": _LEARNS, "args": {**args, "typicalPods": list(typical_pods)}}],
+    }
+
+
+def _with_devices(profile: Tree) -> Tree:
+    plugins = profile.get("plugins") or {}
+    multi_point = plugins.get("multiPoint") or {}
+    enabled = [*(multi_point.get("enabled") or []), {"name": _DEVICES}]
+    return {**profile, "plugins": {**plugins, "multiPoint": {**multi_point, "enabled": enabled}}}

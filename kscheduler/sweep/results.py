@@ -1,0 +1,96 @@
+"""The results of a sweep: a directory with a Parquet file for each run that is done.
+
+    DIR/runs/KEY.parquet     the row of the run with this key
+    DIR/results.parquet      the rows of the last sweep together, in the order of its grid
+
+A file is written under another name and renamed: it is there with its whole row, or not there. So a run is done if its
+file is there, no row can be there twice, and a process that is killed loses the runs that were under way. Several may
+write to one directory.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import msgspec
+
+from kscheduler.sweep.row import COLUMNS, SweepRow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SUFFIX: Final = ".parquet"
+TOGETHER: Final = "results.parquet"
+
+
+class Results:
+    """The rows of a directory, which is made if it is not there. Needs pyarrow."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises `OSError`, `ModuleNotFoundError`."""
+        schema()
+        self.directory = directory
+        self._runs = directory / "runs"
+        self._runs.mkdir(parents=True, exist_ok=True)
+
+    def done(self) -> set[str]:
+        """The keys of runs with a result."""
+        return {path.stem for path in self._runs.iterdir() if path.suffix == _SUFFIX}
+
+    def put(self, row: SweepRow) -> None:
+        """Keep a row; one that tells of an error is not kept, so that the run is made again. Raises `OSError`."""
+        if not row.error:
+            self._write([row], self._runs / f"{row.key}{_SUFFIX}")
+
+    def get(self, key: str) -> SweepRow:
+        """The row of a run that is done. Raises `OSError`, `pyarrow.ArrowInvalid`."""
+        return read_rows(self._runs / f"{key}{_SUFFIX}")[0]
+
+    def write_together(self, rows: Sequence[SweepRow]) -> Path:
+        """One file with these rows. Raises `OSError`."""
+        path = self.directory / TOGETHER
+        self._write(rows, path)
+        return path
+
+    def _write(self, rows: Sequence[SweepRow], path: Path) -> None:
+        from pyarrow import parquet
+
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            parquet.write_table(as_table(rows), unfinished)
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+def read_rows(path: Path) -> list[SweepRow]:
+    """The rows of a file of ours. Raises `OSError`, `pyarrow.ArrowInvalid`."""
+    from pyarrow import parquet
+
+    table = parquet.ParquetFile(path).read()
+    return [SweepRow(**row) for row in table.to_pylist()]
+
+
+def as_table(rows: Iterable[SweepRow]) -> "pa.Table":
+    """The rows as a table of Arrow."""
+    import pyarrow as pa
+
+    return pa.Table.from_pylist([msgspec.structs.asdict(row) for row in rows], schema=schema())
+
+
+@cache
+def schema() -> "pa.Schema":
+    """The columns with their types, and what they mean as a field's metadata."""
+    import pyarrow as pa
+
+    types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+
+    def field(described: Any) -> Any:
+        kinds = [kind for kind in get_args(described.type) or (described.type,) if kind is not type(None)]
+        is_nullable = type(None) in get_args(described.type)
+        about = {"description": COLUMNS[described.name]}
+        return pa.field(described.name, types[kinds[0]], nullable=is_nullable, metadata=about)
+
+    return pa.schema([field(described) for described in msgspec.structs.fields(SweepRow)])

@@ -1,0 +1,184 @@
+"""What a run is made of, as values that can be sent elsewhere, and its key.
+
+    key = hash of (policy, workload with its node shape, seed, version of the code)
+
+Files count by their content and not by their path: a recording that is moved, or a plugin that is touched, is no new
+run. A spec is complete but for the data of traces and recordings, which must be where it says, with that content.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from kscheduler import __version__
+from kscheduler.config.plugin_args import Settings
+
+PolicyKind: TypeAlias = Literal["profile", "trace", "recorded"]
+# Of a key: 128 bits.
+_KEY_DIGITS: Final = 32
+
+
+class NodeShaping(msgspec.Struct, frozen=True):
+    """How a workload's nodes are changed."""
+
+    name: str = ""
+    """Empty: they are not."""
+    scale: tuple[tuple[str, float], ...] = ()
+    """By resource, what allocatable is multiplied by."""
+    share: float = 1.0
+    """How many of the nodes there are, evenly taken from all."""
+
+    def has_node(self, index: int) -> bool:
+        """Whether the node at this place in the order of all is there."""
+        return int((index + 1) * self.share) > int(index * self.share)
+
+
+AS_THEY_ARE: Final = NodeShaping()
+
+
+class TraceWorkload(msgspec.Struct, frozen=True, tag="openb"):
+    """Tasks of the trace openb."""
+
+    name: str
+    directory: str
+    list: str
+    arrival: float
+    digest: str
+    """Of its files."""
+    shape: NodeShaping = AS_THEY_ARE
+
+
+class SyntheticWorkload(msgspec.Struct, frozen=True, tag="synthetic"):
+    """Tasks like those of openb."""
+
+    name: str
+    scale: float
+    arrival: float
+    shape: NodeShaping = AS_THEY_ARE
+
+
+class RecordedWorkload(msgspec.Struct, frozen=True, tag="recording"):
+    """The last run of a recording of `kscheduler run --record`."""
+
+    name: str
+    path: str
+    digest: str
+    """Of its segments."""
+    gpu: str
+    shape: NodeShaping = AS_THEY_ARE
+
+
+class GeneratedNodes(Settings, frozen=True):
+    """Nodes that are alike."""
+
+    count: int = 1
+    allocatable: dict[str, str] = msgspec.field(default_factory=dict)
+    """As in a node's status; `pods` is 110 if it is left out."""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    zones: tuple[str, ...] = ()
+    """Values of `topology.kubernetes.io/zone`, in turn."""
+    price: str = ""
+    """What such a node costs, as the policy NodeCost reads it."""
+
+
+class GeneratedPods(Settings, frozen=True):
+    """Pods that are alike."""
+
+    weight: int = 1
+    """How many of them come, in relation to the others."""
+    requests: dict[str, str] = msgspec.field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    priority: int = 0
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    """More of the pod's spec, as in a manifest: affinity, topologySpreadConstraints, tolerations ..."""
+
+
+class GeneratedWorkload(msgspec.Struct, frozen=True, tag="generated"):
+    """Pods of some kinds that come at random moments to nodes of some kinds, and end when they have run."""
+
+    name: str
+    nodes: tuple[GeneratedNodes, ...]
+    pods: tuple[GeneratedPods, ...]
+    count: int
+    arrival_seconds: float
+    """Between two pods, on average."""
+    life_seconds: float
+    """How long a pod runs, on average; 0: to the end."""
+    gpu: str
+    shape: NodeShaping = AS_THEY_ARE
+
+
+Workload: TypeAlias = TraceWorkload | SyntheticWorkload | RecordedWorkload | GeneratedWorkload
+
+
+class PolicyPlugin(msgspec.Struct, frozen=True):
+    """A file, or a module, of plugins."""
+
+    path: str
+    digest: str
+    text: str = ""
+    """Of a file: for where there is no such file with this content. Empty: a module."""
+
+
+class PlayedPolicy(msgspec.Struct, frozen=True):
+    """One profile that places all pods."""
+
+    name: str
+    kind: PolicyKind = "profile"
+    configuration: str = ""
+    """JSON of a KubeSchedulerConfiguration with one profile; of a trace's policy its name."""
+    plugins: tuple[PolicyPlugin, ...] = ()
+    enables_plugins: bool = False
+    """Whether the plugins are enabled behind the others."""
+
+
+class RunSpec(msgspec.Struct, frozen=True):
+    """A run: what `run` is a pure function of."""
+
+    policy: PlayedPolicy
+    workload: Workload
+    seed: int
+    version: str
+
+    @property
+    def key(self) -> str:
+        """Equal for equal runs, on any machine."""
+        workload = self.workload
+        if isinstance(workload, TraceWorkload):
+            workload = msgspec.structs.replace(workload, directory="")
+        elif isinstance(workload, RecordedWorkload):
+            workload = msgspec.structs.replace(workload, path="")
+        plugins = tuple(PolicyPlugin("", each.digest) for each in self.policy.plugins)
+        policy = msgspec.structs.replace(self.policy, plugins=plugins)
+        parts = msgspec.json.encode((policy, workload, self.seed, self.version), order="deterministic")
+        return hashlib.sha256(parts).hexdigest()[:_KEY_DIGITS]
+
+
+@cache
+def code_version() -> str:
+    """The version of kscheduler with a digest of its source: what is decided may depend on any part of it."""
+    package, digest = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(package.rglob("*")):
+        if path.suffix in (".py", ".json", ".yaml", ".txt"):
+            digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return f"{__version__}+{digest.hexdigest()[:12]}"
+
+
+def digest_of(paths: Iterable[Path]) -> str:
+    """Of the content of files, in this order. Raises `OSError`."""
+    digest = hashlib.sha256()
+    for path in paths:
+        found = path.stat()
+        digest.update(_digest_of(path, found.st_size, found.st_mtime_ns))
+    return digest.hexdigest()[:_KEY_DIGITS]
+
+
+@lru_cache(maxsize=10_000)
+def _digest_of(path: Path, _size: int, _changed: int) -> bytes:
+    """Each run of a worker asks, and a recording may be large."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()

@@ -1,0 +1,206 @@
+"""A run: a function of its spec, and of nothing else."""
+
+import asyncio
+import hashlib
+import os
+import platform
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from kscheduler.recorder.alternatives.run_measurements import quantile
+from kscheduler.recorder.replaying.replay import last_run_of
+from kscheduler.state.cache import Cache
+from kscheduler.sweep.moments import moment_of
+from kscheduler.sweep.policies import configured
+from kscheduler.sweep.row import SweepRow
+from kscheduler.sweep.run_spec import (
+    AS_THEY_ARE,
+    NodeShaping,
+    RecordedWorkload,
+    RunSpec,
+    SyntheticWorkload,
+    TraceWorkload,
+    code_version,
+    digest_of,
+)
+from kscheduler.sweep.timed import TimedRun, generated_run, recorded_run
+from kscheduler.sweep.trace.idle_devices import idle_devices
+from kscheduler.sweep.trace.openb import (
+    GPU,
+    WHOLE,
+    Machine,
+    Run,
+    TraceTask,
+    as_typical_pods,
+    drawn_run,
+    node_file,
+    task_file,
+    tasks_of,
+    typical_shapes,
+)
+from kscheduler.sweep.trace.playing import TracePlayer, curve
+from kscheduler.sweep.trace.profiles import SCHEDULER, trace_policy
+from kscheduler.sweep.trace.synthetic import synthetic_run
+
+_SHOWN: Final = (95, 100, 130)
+# Of the percents that arrive: a run ends with the task that would exceed them.
+_NEAR: Final = 5
+_LONGEST_ERROR: Final = 1000
+
+
+class StaleDataError(ValueError):
+    """The data or the code is not what the spec was made for."""
+
+
+def run(spec: RunSpec) -> SweepRow:
+    """The row of a run, also where it fails: `error` says why."""
+    began, began_cpu = time.perf_counter(), time.process_time()
+    row = unrun(spec)
+    try:
+        values = _played(spec)
+    except Exception as failure:  # noqa: BLE001  a run that fails must not end the others
+        row = msgspec.structs.replace(row, error=f"{type(failure).__name__}: {failure}"[:_LONGEST_ERROR])
+    else:
+        row = msgspec.structs.replace(row, **values)
+    return msgspec.structs.replace(
+        row,
+        run_seconds=time.perf_counter() - began,
+        cpu_seconds=time.process_time() - began_cpu,
+        worker=f"{platform.node()}:{os.getpid()}",
+    )
+
+
+def unrun(spec: RunSpec, error: str = "") -> SweepRow:
+    """The row of a run that has no result."""
+    workload = spec.workload
+    return SweepRow(
+        spec.key, spec.policy.name, workload.name, workload.shape.name, spec.seed, spec.version, error[:_LONGEST_ERROR]
+    )
+
+
+def _played(spec: RunSpec) -> dict[str, Any]:
+    if spec.version != code_version():
+        raise StaleDataError(f"the run is one of kscheduler {spec.version}, and this process has {code_version()}")
+    workload = spec.workload
+    if isinstance(workload, TraceWorkload | SyntheticWorkload):
+        return _of_trace(spec, workload)
+    if isinstance(workload, RecordedWorkload):
+        if recording_digest(Path(workload.path)) != workload.digest:
+            raise StaleDataError(f"{workload.path}: the recording is not the one that the sweep began with")
+        return _of_timed(recorded_run(workload, spec.policy))
+    return _of_timed(generated_run(workload, spec.policy, spec.seed))
+
+
+def recording_digest(path: Path) -> str:
+    """Of the segments of the run that is played. Raises `RecordingError`, `OSError`."""
+    return digest_of([segment.path for segment in last_run_of(path)])
+
+
+def trace_digest(directory: Path, workload: str) -> str:
+    """Of the files of a workload. Raises `TraceError`, `OSError`."""
+    return digest_of([node_file(directory), task_file(directory, workload)])
+
+
+# --- traces -----------------------------------------------------------------------------------------------------------
+
+
+def _of_trace(spec: RunSpec, workload: TraceWorkload | SyntheticWorkload) -> dict[str, Any]:
+    run, tasks = _drawn(workload, spec.seed)
+    run = msgspec.structs.replace(run, nodes=_shaped(run.nodes, workload.shape))
+    mix = typical_shapes(tasks)
+    if spec.policy.kind == "trace":
+        decides = trace_policy(spec.policy.configuration, mix, spec.seed)
+    else:
+        decides = configured(spec.policy, (SCHEDULER,), typical_pods=as_typical_pods(mix), has_shared_devices=True)
+    player = TracePlayer(run, decides)
+    placements = asyncio.run(player.placements())
+    points = dict(curve(run, placements))
+    idle = idle_devices(run, placements, mix)
+    # What did not fit is gone from the cluster, but belongs to the pods that are typical.
+    waiting = [
+        task.as_pod(number, SCHEDULER)
+        for number, (task, placement) in enumerate(zip(run.tasks, placements, strict=True))
+        if not placement.node
+    ]
+    cache = player.assembly.cache
+    moment = moment_of(cache, [*player.cluster.pods(), *waiting], GPU)
+    total = WHOLE * sum(machine.gpus for machine in run.nodes)
+    return {
+        **msgspec.structs.asdict(moment),
+        "pods": len(run.tasks),
+        "placed": len(run.tasks) - len(waiting),
+        "waiting": len(waiting),
+        "evicted": 0,
+        "nodes": len(run.nodes),
+        "gpu_allocated": 100 * (total - idle.idle) / total,
+        **{f"gpu_allocated_{percent}": _at(points, percent) for percent in _SHOWN},
+        "gpu_unusable": 100 * idle.unusable / idle.idle if idle.idle else 0.0,
+        "gpus_free": idle.idle / WHOLE,
+        "gpus_unusable": idle.unusable / WHOLE,
+        "gpu_fragmented": 100 * idle.fragmented / idle.idle if idle.idle else 0.0,
+        "placements": _digest(f"{each.task} {each.node} {each.devices}" for each in placements),
+    }
+
+
+def _at(points: dict[int, float], percent: int) -> float | None:
+    """The point at this percent, or on few nodes, of which each is several percent, the last one before it."""
+    before = [each for each in points if each <= percent]
+    return points[max(before)] if before and max(points) >= percent - _NEAR else None
+
+
+def _drawn(workload: TraceWorkload | SyntheticWorkload, seed: int) -> tuple[Run, list[TraceTask]]:
+    if isinstance(workload, SyntheticWorkload):
+        return synthetic_run(seed, workload.scale, workload.arrival)
+    directory = Path(workload.directory)
+    if trace_digest(directory, workload.list) != workload.digest:
+        raise StaleDataError(f"{directory}: the trace is not the one that the sweep began with")
+    run = drawn_run(directory, workload.list, seed, workload.arrival)
+    return run, tasks_of(directory, workload.list)
+
+
+def _shaped(nodes: tuple[Machine, ...], shape: NodeShaping) -> tuple[Machine, ...]:
+    """The same tasks come, whatever the shape."""
+    if shape == AS_THEY_ARE:
+        return nodes
+    factors = dict(shape.scale)
+    return tuple(
+        msgspec.structs.replace(
+            machine,
+            cpu=int(machine.cpu * factors.get("cpu", 1.0)),
+            memory=int(machine.memory * factors.get("memory", 1.0)),
+            gpus=int(machine.gpus * factors.get(GPU, 1.0)),
+        )
+        for place, machine in enumerate(nodes)
+        if shape.has_node(place)
+    )
+
+
+# --- workloads with a time of their own -------------------------------------------------------------------------------
+
+
+def _of_timed(timed: TimedRun) -> dict[str, Any]:
+    measured = timed.end()
+    waits = measured.queue_seconds
+    cache: Cache = timed.run.assembly.cache
+    return {
+        **timed.moments.mean(),
+        "pods": timed.came,
+        "placed": len(measured.placed),
+        "waiting": len(measured.pending),
+        "evicted": len(measured.evicted),
+        "nodes": len(cache.nodes.rows()),
+        "queue_seconds_mean": sum(waits) / len(waits) if waits else 0.0,
+        "queue_seconds_p99": quantile(waits, 0.99),
+        "placements": _digest(f"{uid} {placement.node}" for uid, placement in sorted(measured.placed.items())),
+    }
+
+
+def _digest(lines: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(line.encode() + b"\n")
+    return digest.hexdigest()[:32]

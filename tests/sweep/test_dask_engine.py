@@ -1,0 +1,46 @@
+"""Workers of Dask make the same rows, also where one dies."""
+
+from pathlib import Path
+
+import pytest
+
+from kscheduler.cli import main
+from kscheduler.sweep.engines.dask_cluster import LOCAL, DaskEngine
+from kscheduler.sweep.engines.engine import EngineError
+from kscheduler.sweep.running import run
+from tests.sweep.sweeps import SHOP, spec, told, write
+from tests.sweep.test_local_engine import killing
+
+pytestmark = pytest.mark.slow("starts a Dask cluster")
+
+
+def test_rows_are_as_in_this_process_although_a_worker_is_killed(tmp_path: Path) -> None:
+    lines, tell = told()
+    specs = [spec(seed=1), killing(tmp_path, always=False), spec(workload=SHOP), spec(seed=2)]
+    rows = list(DaskEngine(LOCAL, 2).rows(specs, tell))
+    found = {row.key: row.without_measured() for row in rows}
+    assert found == {each.key: run(each).without_measured() for each in specs}
+    assert len(rows) == len(specs)
+    assert lines[0].endswith(", 2 workers")
+
+
+def test_a_run_that_kills_each_worker_is_a_row_with_an_error_and_the_rest_goes_on(tmp_path: Path) -> None:
+    _, tell = told()
+    specs = [killing(tmp_path, always=True), spec(seed=1), spec(seed=2)]
+    found = {row.key: row.error for row in DaskEngine(LOCAL, 1).rows(specs, tell)}
+    assert found == {specs[0].key: "its workers died, 3 times", specs[1].key: "", specs[2].key: ""}
+
+
+def test_a_cluster_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kscheduler.sweep.engines.dask_cluster._CONNECT_SECONDS", 0.1)
+    _, tell = told()
+    with pytest.raises(EngineError, match="Timed out trying to connect to tcp"):
+        list(DaskEngine("tcp://127.0.0.1:1", 1).rows([spec()], tell))
+
+
+def test_the_command_takes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "workloads: [{name: tiny, synthetic: {scale: 0.004}}]\npolicies: [{name: default}]\n"
+    path = write(tmp_path / "s.yaml", text)
+    assert main(["sweep", str(path), "--dask", "local", "--workers", "1"]) == 0
+    assert "1 runs, of which 0 were done before" in capsys.readouterr().err
+    assert main(["sweep", str(path), "--dask", "tcp://127.0.0.1:1", "--workers", "1"]) == 2

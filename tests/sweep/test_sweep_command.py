@@ -1,0 +1,99 @@
+"""`kscheduler sweep` as it is typed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kscheduler.cli import main
+from kscheduler.sweep.results import Results, read_rows
+from tests.sweep.sweeps import write
+
+SWEEP = """
+workloads: [{name: tiny, synthetic: {scale: 0.004}}]
+policies: [{name: default}, {name: FGD, openb: FGD}]
+seeds: [1, 2]
+"""
+
+
+def test_it_prints_a_table_keeps_rows_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "s.yaml", SWEEP)
+    assert main(["sweep", str(path), "--workers", "1", "--only", "FGD"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0] == "tiny"
+    assert out.splitlines()[1].split()[:4] == ["policy", "runs", "placed", "waiting"]
+    assert "FGD" in out
+    assert "default" not in out
+    assert "2 runs, of which 0 were done before" in err
+    assert main(["sweep", str(path), "--list"]) == 0
+    out, _ = capsys.readouterr()
+    assert [line.endswith("done") for line in out.splitlines()[1:]] == [False, False, True, True]
+    assert (tmp_path / "s.results" / "results.parquet").exists()
+
+
+@pytest.mark.slow("starts the command with its workers, and ends it by signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "kill"])
+def test_a_signal_ends_it_with_what_is_done_and_the_same_command_goes_on(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "s.yaml", SWEEP.replace("0.004", "0.03").replace("[1, 2]", "[1, 2, 3, 4]"))
+    command = [sys.executable, "-m", "kscheduler", "sweep", str(path), "--workers", "2", "--results"]
+    ended = subprocess.Popen([*command, tmp_path / "ended"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not list((tmp_path / "ended").rglob("*.parquet")):  # until the first run is done
+        assert ended.poll() is None
+        time.sleep(0.01)
+    os.killpg(ended.pid, number) if number == signal.SIGINT else ended.send_signal(number)
+    _, err = ended.communicate(timeout=60)
+    assert ended.returncode == code
+    assert "of 8 runs are done; the same command goes on" in err
+    assert "Traceback" not in err
+    kept = Results(tmp_path / "ended").done()
+    assert 0 < len(kept) < 8
+    again = subprocess.run([*command, tmp_path / "ended"], capture_output=True, text=True, timeout=300, check=True)
+    assert f"8 runs, of which {len(kept)} were done before" in again.stderr
+    subprocess.run([*command, tmp_path / "whole"], capture_output=True, timeout=300, check=True)
+    first, second = (read_rows(tmp_path / name / "results.parquet") for name in ("ended", "whole"))
+    assert [row.without_measured() for row in first] == [row.without_measured() for row in second]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--workers", "0"], "--workers: at least one is needed"),
+        (["--only", "nobody"], "--only nobody: no run has this"),
+        (["--results", "{file}"], "s.yaml/runs: Not a directory"),
+    ],
+)
+def test_what_cannot_be_done_is_told(
+    flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "s.yaml", SWEEP)
+    assert main(["sweep", str(path), *(flag.format(file=path) for flag in flags)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_file_with_mistakes_is_refused_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "s.yaml", SWEEP + "sedes: 1\n")
+    assert main(["sweep", str(path)]) == 2
+    assert capsys.readouterr().err == f"kscheduler: {path}:5: sedes: unknown field: did you mean seeds?\n"
+
+
+def test_what_is_not_installed_is_told_with_how(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "s.yaml", SWEEP)
+    from kscheduler.sweep import results
+
+    def missing() -> None:
+        raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
+
+    monkeypatch.setattr(results, "schema", missing)
+    assert main(["sweep", str(path)]) == 2
+    assert (
+        "`kscheduler sweep` needs the package pyarrow, which is not installed: in a checkout pip install '.[sweep]'"
+        in (capsys.readouterr().err)
+    )

@@ -1,0 +1,106 @@
+"""The file of a sweep is read strictly: each mistake is named with its place, all of them at once."""
+
+from pathlib import Path
+
+import pytest
+
+from kscheduler.config.errors import ConfigError
+from kscheduler.sweep.sweep_file import Sweep, read_sweep
+from tests.docs.source_index import ROOT
+from tests.recorder.recorded import record
+from tests.sweep.sweeps import write
+
+WORKLOADS = "workloads: [{name: w, synthetic: {scale: 0.01}}]\n"
+POLICIES = "policies: [{name: p}]\n"
+
+
+def read(folder: Path, text: str) -> Sweep:
+    return read_sweep(str(write(folder / "sweep.yaml", text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (POLICIES, "workloads: at least one is needed"),
+        (WORKLOADS, "policies: at least one is needed"),
+        (WORKLOADS + POLICIES + "sedes: [1]", "3: sedes: unknown field: did you mean seeds?"),
+        (WORKLOADS + POLICIES + "seeds: []", "3: seeds: at least one is needed"),
+        (WORKLOADS + POLICIES + "seeds: [1, two]", '3: seeds[1]: expected a whole number, got "two"'),
+        (WORKLOADS + POLICIES + "seeds: [1, 1]", "3: seeds: a seed stands there twice"),
+        (POLICIES + "workloads: [{name: w}]", "workloads[0]: one of openb, synthetic, recording, generated is needed"),
+        (POLICIES + "workloads: [{synthetic: {}}]", "workloads[0].name: a name is needed"),
+        (
+            POLICIES + "workloads: [{name: w, synthetic: {}, openb: {}}]",
+            "workloads[0]: one of openb, synthetic, recording, generated is needed, not openb and synthetic",
+        ),
+        (POLICIES + "workloads: [{name: w, synthetic: {scale: -1}}]", "synthetic.scale: -1 is outside [0.002, 10]"),
+        (POLICIES + "workloads: [{name: w, openb: {list: x}}]", "workloads[0].openb.list: 'x' is none of default"),
+        (POLICIES + "workloads: [{name: w, openb: {}}]", "which directory? That of the downloaded CSV files"),
+        (
+            POLICIES + "workloads: [{name: w, openb: {directory: nowhere}}]",
+            "openb_node_list_gpu_node.csv: there is no such file",
+        ),
+        (POLICIES + "workloads: [{name: w, recording: {path: nowhere}}]", "workloads[0].recording.path: "),
+        (POLICIES + "workloads: [{name: w, generated: {count: 0}}]", "workloads[0].generated.nodes: at least one kind"),
+        (WORKLOADS + "policies: [{name: p, ready: x}]", "policies[0]: `kscheduler config policies`: profiles: "),
+        (WORKLOADS + "policies: [{name: p, openb: x}]", "policies[0].openb: 'x' is none of Random, DotProd"),
+        (WORKLOADS + "policies: [{name: p}, {name: p}]", "policies[1].name: 'p' stands there twice"),
+        (WORKLOADS + "policies: [{name: p, config: nowhere.yaml}]", "nowhere.yaml: cannot be read: No such file"),
+        (WORKLOADS + "policies: [{name: p, plugins: [nowhere.py]}]", "nowhere.py: No such file or directory"),
+        (WORKLOADS + "policies: [{name: p, weights: {Nothing: [1]}}]", "p[Nothing=1]: "),
+        (WORKLOADS + "policies: [{name: p, weights: {ImageLocality: [-1]}}]", "weights.ImageLocality: -1 is outside"),
+        (WORKLOADS + "policies: [{name: p, recorded: true}]", "policies: p is for none of the workloads"),
+        (WORKLOADS + POLICIES + "nodeShapes: [{name: few, share: 2}]", "nodeShapes[0].share: 2 is outside [0.001, 1]"),
+        (WORKLOADS + POLICIES + "search: {policy: q}", "search.policy: 'q' is none of the policies of this file"),
+        ("", "expected an object, got nothing"),
+        ("a: [", "not YAML"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_place(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read(tmp_path, text)
+    assert message in str(raised.value)
+    assert str(tmp_path / "sweep.yaml") in str(raised.value)
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read(tmp_path, "workloads: [{name: w, synthetic: {scale: 99}}]\npolicies: [{}]\nseeds: [2, 2]\n")
+    assert [problem.path for problem in raised.value.problems] == [
+        "workloads[0].synthetic.scale",
+        "policies[0].name",
+        "seeds",
+    ]
+
+
+def test_the_grid_is_each_workload_shape_policy_weight_and_seed(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        WORKLOADS + "policies: [{name: p, weights: {NodeResourcesFit: [1, 5], ImageLocality: [0, 1]}}, {name: q}]\n"
+        "seeds: [3, 4]\nnodeShapes: [{name: half, share: 0.5}]\n",
+    )
+    runs = found.runs()
+    assert len(runs) == len({run.key for run in runs}) == 2 * 5 * 2
+    assert [policy.name for policy in found.policies] == [
+        *(f"p[NodeResourcesFit={fit},ImageLocality={locality}]" for fit in (1, 5) for locality in (0, 1)),
+        "q",
+    ]
+
+
+def test_a_recording_is_played_once_and_only_by_what_can_play_it(tmp_path: Path) -> None:
+    record(tmp_path / "recording", 20, seed=1)
+    found = read(
+        tmp_path,
+        "workloads: [{name: week, recording: {path: recording}}, {name: w, synthetic: {}}]\n"
+        "policies: [{name: as-it-was, recorded: true}, {name: FGD, openb: FGD}]\nseeds: [3, 4]\n",
+    )
+    assert [(run.workload.name, run.policy.name, run.seed) for run in found.runs()] == [
+        ("week", "as-it-was", 0),
+        ("w", "FGD", 3),
+        ("w", "FGD", 4),
+    ]
+    assert found.left_out() == ("FGD is not for week", "as-it-was is not for w")
+
+
+def test_the_example_is_sound() -> None:
+    assert len(read_sweep(str(ROOT / "deploy" / "examples" / "sweep.yaml")).runs()) == 2 * 3 * 3
