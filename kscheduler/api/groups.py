@@ -129,10 +129,26 @@ class SchedulerPluginsPodGroup(KubeObject):
     spec: MinMemberSpec = MinMemberSpec()
 
 
+class NetworkTopology(Value, frozen=True):
+    """How near to each other the members of Volcano's groups must be, in tiers of HyperNodes: tier 1 is the nearest."""
+
+    mode: str = ""
+    """`hard` or `soft`; empty means hard."""
+    highest_tier_allowed: int | None = None
+    highest_tier_name: str = ""
+
+
+class VolcanoGroupSpec(Value, frozen=True):
+    """What a group of Volcano asks for, as far as it decides where pods go."""
+
+    min_member: int = 0
+    network_topology: NetworkTopology | None = None
+
+
 class VolcanoPodGroup(KubeObject):
     """A group of scheduling.volcano.sh."""
 
-    spec: MinMemberSpec = MinMemberSpec()
+    spec: VolcanoGroupSpec = VolcanoGroupSpec()
 
 
 POD_GROUPS: Final = single(

@@ -131,6 +131,7 @@ class Assembly:
         self.clock = clock
         self.cache = Cache() if cache is None else cache
         self.cache.pod_groups.follow(group_apis(config))
+        self.cache.topology_levels.configure(config.configuration.topology_levels)
         self.queue = SchedulingQueue(policy_before_profiles())
         self.waiting = WaitingPodTable()
         self.in_pre_bind = PodsInPreBind() if config.gates.enabled(EXPECTATION) else None
@@ -284,6 +285,7 @@ class Assembly:
         self.config, self.registry, self.classes = compiled.config, compiled.registry, compiled.classes
         self._follow(compiled.config.gates)
         self.cache.pod_groups.follow(group_apis(compiled.config))
+        self.cache.topology_levels.configure(compiled.config.configuration.topology_levels)
         if compiled.config.gates.version != version:
             self._define_again(listed)
         self.scheduler.apply(compiled.evaluators)

@@ -25,6 +25,7 @@ EXCHANGEABLE: Final = frozenset(
         "percentageOfPlacementsToScore",
         "podInitialBackoffSeconds",
         "podMaxBackoffSeconds",
+        "topologyLevels",
     }
 )
 # Unset they mean something else than their default value: the client adapts.

@@ -259,6 +259,12 @@ class KubeSchedulerConfiguration(Settings, frozen=True):
     pod_group_apis: tuple[str, ...] = msgspec.field(name="podGroupAPIs", default=())
     """APIs besides Kubernetes' own whose pod groups are placed all or nothing: `scheduler-plugins`, `volcano`
     (kscheduler only); missing means none. See docs/pod-groups.md."""
+    topology_levels: tuple[tuple[str, ...], ...] = ()
+    """Lists of labels of nodes, each from wide (a zone) to narrow (a rack): what is around a level that a pod group
+    asks for (kscheduler only). Missing means as the well-known labels say. See docs/pod-groups.md."""
+    topology_apis: tuple[str, ...] = msgspec.field(name="topologyAPIs", default=())
+    """Projects whose objects name levels, too: `kueue` (Topology), `volcano` (HyperNode) (kscheduler only); missing
+    means none."""
     honor_scheduler_name_annotation: bool | None = None
     """Whether pods whose `spec.schedulerName` is `default-scheduler` may name their scheduler by the annotation
     `scheduler.alpha.kubernetes.io/name` instead (kscheduler only); missing means no. kube-scheduler, if it runs, serves

@@ -101,7 +101,8 @@ def _placement_line(tried: TriedPlacement) -> str:
     points = "" if tried.points is None else f", {tried.points} points"
     fits = f"fits{points}" if tried.status.is_success else tried.status.message
     count = len(tried.placement.rows)
-    return f"  {name} ({count} {'node' if count == 1 else 'nodes'}): {fits}{' - chosen' if tried.is_chosen else ''}"
+    chosen = f"{' - chosen' if tried.is_chosen else ''}{f': {tried.why}' if tried.why else ''}"
+    return f"  {name} ({count} {'node' if count == 1 else 'nodes'}): {fits}{chosen}"
 
 
 def _victim_lines(decision: GroupDecision) -> list[str]:

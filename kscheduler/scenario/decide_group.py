@@ -90,6 +90,7 @@ def decide_group(scenario: GroupScenario, answers: MemberExtenderResults | None 
     cache = cluster_cache(
         scenario.objects, None, scenario.config.gates, scenario.where, apis, served, scenario.unserved
     )
+    cache.topology_levels.configure(scenario.config.configuration.topology_levels)
     for known in scenario.definitions:
         cache.pod_groups.put(known)
     ports = scenario_ports(scenario.objects)

@@ -33,6 +33,7 @@ from kscheduler.state.nominator import NominatedColumns, NominatedPods
 from kscheduler.state.pod_groups import PodGroupTable, every_group_served
 from kscheduler.state.storage.volumes import VolumeTable
 from kscheduler.state.topology.counters import TopologyCounts
+from kscheduler.state.topology_levels import TopologyLevels
 
 # What takes a change of the cache back that was made for a trial. To be called before anybody awaits.
 Undo = Callable[[], None]
@@ -82,6 +83,8 @@ class Cache:
         """The nominated pods by row, for cycles that must leave room for them."""
         self.pod_groups = PodGroupTable(group_apis, serves_group)
         """Pod groups. The cache moves members between states, the handlers of pods and groups do the rest."""
+        self.topology_levels = TopologyLevels()
+        """What is wide and what is narrow: from the configuration, and from objects by their handlers."""
         self._infos: dict[str, NodeInfo] = {}
         self._pods: dict[str, PodInfo] = {}
         """All that count on a node, by UID."""

@@ -25,9 +25,11 @@ from kscheduler.api.groups import (
     VOLCANO_POD_GROUPS,
     CompositePodGroup,
     KubernetesPodGroup,
+    VolcanoPodGroup,
 )
 from kscheduler.api.kinds import Kind
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
+from kscheduler.framework.cluster.topology_request import request_in_annotations, request_of_volcano
 
 
 class GroupAPI(msgspec.Struct, frozen=True):
@@ -102,6 +104,7 @@ def _common(
         workload="" if workload is None else workload.workload_name,
         conditions=group.status.conditions,
         topology_key=constraints.topology[0].key if constraints is not None and constraints.topology else "",
+        topology=request_in_annotations(group.metadata.annotations) if group.metadata.annotations else None,
         uid=group.metadata.uid,
         generation=group.metadata.generation,
         created=group.metadata.creation_timestamp or "",
@@ -113,7 +116,17 @@ def _composite(child: GroupKey, name: str | None) -> GroupKey | None:
 
 
 def _defined_by_min_member(group: Any, key: GroupKey) -> GroupDefinition:
-    return GroupDefinition(key, min_count=max(1, group.spec.min_member), uid=group.metadata.uid)
+    topology = request_in_annotations(group.metadata.annotations) if group.metadata.annotations else None
+    return GroupDefinition(key, min_count=max(1, group.spec.min_member), uid=group.metadata.uid, topology=topology)
+
+
+def _defined_by_volcano(group: VolcanoPodGroup, key: GroupKey) -> GroupDefinition:
+    """Annotations say more than the field: they count where there are both."""
+    definition, asked = _defined_by_min_member(group, key), group.spec.network_topology
+    if asked is None or definition.topology is not None:
+        return definition
+    own = request_of_volcano(asked.mode, asked.highest_tier_allowed, asked.highest_tier_name)
+    return replace(definition, topology=own)
 
 
 KUBERNETES: Final = GroupAPI("kubernetes", POD_GROUPS, _kubernetes_name, _defined_by_kubernetes)
@@ -148,7 +161,7 @@ VOLCANO: Final = GroupAPI(
     "volcano",
     VOLCANO_POD_GROUPS,
     lambda pod: pod.metadata.annotations.get(VOLCANO_ANNOTATION, ""),
-    _defined_by_min_member,
+    _defined_by_volcano,
 )
 # Those that a configuration may switch on by name.
 OTHER_APIS: Final = {api.name: api for api in (SCHEDULER_PLUGINS, VOLCANO)}

@@ -7,6 +7,7 @@ a wrong key in a table) finds their mistakes only when it builds the plugin.
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 
+from kscheduler.api.well_known import HOSTNAME
 from kscheduler.config.durations import Duration, seconds
 from kscheduler.config.errors import Problem, duplicate, forbidden, invalid, required, unsupported
 from kscheduler.config.feature_gates import PLACEMENTS, FeatureGates
@@ -58,6 +59,10 @@ ABOVE_RETRY_PERIOD = "renewDeadline must be greater than retryPeriod*JitterFacto
 PERCENTAGE_OF_PLACEMENTS = "percentageOfPlacementsToScore"
 # What `podGroupAPIs` may name.
 POD_GROUP_APIS = ("scheduler-plugins", "volcano")
+# What `topologyAPIs` may name.
+TOPOLOGY_APIS = ("kueue", "volcano")
+# Levels of a list, as in Kueue's Topology, and lists.
+_MAX_LEVELS = 16
 
 _POINTS_OF_PLACEMENTS = ("placement_generate", "placement_score", "placement_feasible")
 _CAMEL = dict(zip(Plugins.__struct_fields__, Plugins.__struct_encode_fields__, strict=True))
@@ -75,17 +80,34 @@ def validate(configuration: KubeSchedulerConfiguration, gates: FeatureGates) -> 
         *_percentage_of_placements("", configuration.percentage_of_placements_to_score, gates),
         *_backoff(configuration),
         *_extenders(configuration.extenders),
-        *_pod_group_apis(configuration.pod_group_apis),
+        *_names("podGroupAPIs", configuration.pod_group_apis, POD_GROUP_APIS),
+        *_names("topologyAPIs", configuration.topology_apis, TOPOLOGY_APIS),
+        *_topology_levels(configuration.topology_levels),
     ]
 
 
-def _pod_group_apis(names: tuple[str, ...]) -> Iterator[Problem]:
+def _names(field: str, names: tuple[str, ...], known: tuple[str, ...]) -> Iterator[Problem]:
     for index, name in enumerate(names):
-        path = f"podGroupAPIs[{index}]"
-        if name not in POD_GROUP_APIS:
-            yield unsupported(path, name, POD_GROUP_APIS)
+        path = f"{field}[{index}]"
+        if name not in known:
+            yield unsupported(path, name, known)
         elif name in names[:index]:
             yield duplicate(path, name)
+
+
+def _topology_levels(lists: tuple[tuple[str, ...], ...]) -> Iterator[Problem]:
+    if len(lists) > _MAX_LEVELS:
+        yield invalid("topologyLevels", len(lists), f"must be at most {_MAX_LEVELS} lists")
+    for number, keys in enumerate(lists):
+        path = f"topologyLevels[{number}]"
+        if not 0 < len(keys) <= _MAX_LEVELS:
+            yield invalid(path, len(keys), f"must be 1 to {_MAX_LEVELS} labels, from wide to narrow")
+        for index, key in enumerate(keys):
+            yield from (invalid(f"{path}[{index}]", key, fault) for fault in qualified_name_faults(key))
+            if key in keys[:index]:
+                yield duplicate(f"{path}[{index}]", key)
+            elif key == HOSTNAME and index < len(keys) - 1:
+                yield invalid(f"{path}[{index}]", key, "must be the last: a node is the narrowest level")
 
 
 def _client_connection(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]:

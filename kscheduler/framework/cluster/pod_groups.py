@@ -17,6 +17,7 @@ import msgspec
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import DEEPEST_TREE, FARTHEST_LEVEL
 from kscheduler.api.meta import Condition
+from kscheduler.framework.cluster.topology_request import TopologyRequest
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Rows, Scores
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -106,6 +107,8 @@ class GroupDefinition(msgspec.Struct, frozen=True):
     """Of the group itself, where its members' policies do not count; empty: it names none."""
     topology_key: str = ""
     """A label of nodes: all members must go to nodes with one value of it; empty: anywhere."""
+    topology: TopologyRequest | None = None
+    """What its object asks for beyond Kubernetes' own constraint: levels, slices, spare nodes."""
     uid: str = ""
     generation: int = 0
     conditions: tuple[Condition, ...] = ()

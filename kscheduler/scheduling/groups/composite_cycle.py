@@ -74,7 +74,7 @@ def place_group(inputs: GroupInputs, on_tried: OnTried | None = None) -> GroupRe
     if inputs.group.key.is_composite:
         return _CompositeCycle(inputs, on_tried).run()
     result = place_pods(inputs)
-    if on_tried is not None and inputs.profile.tries_placements:
+    if on_tried is not None and (inputs.profile.tries_placements or result.placements):
         on_tried(inputs.group.key, result)
     return result
 

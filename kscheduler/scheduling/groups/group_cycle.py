@@ -10,7 +10,7 @@ a node is assumed once more by its ordinary attempt, in the same turn. A gang th
 rest: a later member that fits nowhere does not fail the group. No member preempts by itself.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -95,6 +95,8 @@ class TriedPlacement:
     points: int | None = None
     """Of all plugins, weighted; `None` if it was not compared with others."""
     is_chosen: bool = False
+    why: str = ""
+    """Why it was tried, where the group asks for a topology."""
 
 
 @dataclass(slots=True)
@@ -168,16 +170,18 @@ class GroupInputs:
         return replace(self, judge=judge, children=children, ranks=ranks)
 
 
-def try_members(inputs: GroupInputs, rows: Rows | None = None) -> GroupResult:
+def try_members(
+    inputs: GroupInputs, rows: Rows | None = None, rows_of: Mapping[str, Rows] | None = None
+) -> GroupResult:
     """Try the members on these rows (intp, ascending), or on all; the cache is as before when this returns.
 
-    The trial may end before the last member: the result has those that were tried. Nominations of members are not as
-    before: `do_not_wait_for_each_other`.
+    `rows_of`: by UID of members that have rows of their own, these. The trial may end before the last member: the
+    result has those that were tried. Nominations of members are not as before: `do_not_wait_for_each_other`.
     """
     do_not_wait_for_each_other(inputs.cache.nominator, inputs.members)
     tentative = TentativePlacements(inputs)
     try:
-        return _try_members(inputs, tentative, rows)
+        return _try_members(inputs, tentative, rows, rows_of)
     finally:
         tentative.undo()
 
@@ -257,7 +261,9 @@ class TentativePlacements:
             self._inputs.cache.forget_pod(record.pod.uid)
 
 
-def _try_members(inputs: GroupInputs, tentative: TentativePlacements, rows: Rows | None) -> GroupResult:
+def _try_members(
+    inputs: GroupInputs, tentative: TentativePlacements, rows: Rows | None, rows_of: Mapping[str, Rows] | None
+) -> GroupResult:
     scheduled, remaining = inputs.cache.pod_groups.count_scheduled(inputs.group.key), len(inputs.members)
     progress = PlacementProgress(remaining, scheduled)
     status = feasible(inputs, progress)
@@ -267,7 +273,8 @@ def _try_members(inputs: GroupInputs, tentative: TentativePlacements, rows: Rows
         return GroupResult(error(f"failed to evaluate placement feasibility: {status.message}", fault=status.fault))
     result, trial = GroupResult(status), CycleOfGroup(ranks=inputs.ranks)
     for pod in inputs.members:
-        member = _try_member(inputs, tentative, trial, pod, rows)
+        within = rows if rows_of is None else rows_of.get(pod.uid, rows)
+        member = _try_member(inputs, tentative, trial, pod, within)
         result.members.append(member)
         if not (member.status.is_success or member.status.is_rejected):
             text = f"failed to schedule other pod from a pod group: {member.status.message}"

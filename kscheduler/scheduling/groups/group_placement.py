@@ -1,6 +1,7 @@
 """The algorithm for a pod group: it is tried in each placement, and the best of those that it fits into is taken.
 
     no gate          all nodes, once: `group_cycle`
+    a topology that Kueue's annotations or Volcano's field ask for: `topology_search`, without gates, too
     with the gate    PlacementGenerate -> in each placement: `group_cycle`, undone -> PlacementScore -> the best one
                              |                                      |
                              '-> none: Unschedulable                '-> none fits: Unschedulable; the members have the
@@ -21,6 +22,7 @@ from typing import Final
 import numpy as np
 
 from kscheduler.framework.cluster.preemption import GroupPlacement, ProposedPlacement
+from kscheduler.framework.cluster.topology_request import ANNOTATIONS, TopologyRequest
 from kscheduler.framework.nodes.node_table import Rows, stable_hash
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.scoring import mix
@@ -34,6 +36,7 @@ from kscheduler.scheduling.groups.group_cycle import (
     completed,
     try_members,
 )
+from kscheduler.scheduling.groups.topology_search import place_by_topology, requested_topology
 from kscheduler.scheduling.runtime.attempt_calls import call_generate_placements, call_score_placements
 from kscheduler.scheduling.runtime.guard import PluginFailure
 
@@ -47,8 +50,15 @@ _FEWEST_PERCENT: Final = 5
 
 def place_pods(inputs: GroupInputs) -> GroupResult:
     """Find nodes for the members of a group of pods; the cache is as before when this returns."""
-    result = find_placement(inputs) if inputs.profile.tries_placements else try_members(inputs)
-    return completed(inputs, result)
+    # Nothing is called for groups and members without a request.
+    asks = inputs.profile.tries_placements or inputs.group.topology is not None
+    if not asks:
+        for pod in inputs.members:
+            annotations = pod.pod.metadata.annotations
+            if annotations and not ANNOTATIONS.isdisjoint(annotations):
+                asks = True
+                break
+    return completed(inputs, find_placement(inputs) if asks else try_members(inputs))
 
 
 def find_placement(inputs: GroupInputs, within: GroupPlacement | None = None) -> GroupResult:
@@ -56,14 +66,20 @@ def find_placement(inputs: GroupInputs, within: GroupPlacement | None = None) ->
     placements = placements_of(inputs, within)
     if isinstance(placements, GroupResult):
         return placements
+    request = requested_topology(inputs)
+    if request is not None and len(placements) == 1:
+        return place_by_topology(inputs, request, _restriction(inputs, placements[0]))
     nominated = _nominated_to(inputs, placements) if within is None else None
-    result = _best_placement(inputs, placements, nominated)
+    result = _best_placement(inputs, placements, nominated, request)
     result.generated = len(placements)
     return result
 
 
 def _best_placement(
-    inputs: GroupInputs, placements: Sequence[GroupPlacement], nominated: GroupPlacement | None
+    inputs: GroupInputs,
+    placements: Sequence[GroupPlacement],
+    nominated: GroupPlacement | None,
+    request: TopologyRequest | None,
 ) -> GroupResult:
     order, enough = to_try(inputs, placements)
     if nominated is not None:
@@ -73,7 +89,11 @@ def _best_placement(
     fitting: list[int] = []
     for index, placement in enumerate(order):
         began = perf_counter()
-        result = try_members(inputs, _restriction(inputs, placement))
+        restriction = _restriction(inputs, placement)
+        if request is None:
+            result = try_members(inputs, restriction)
+        else:
+            result = place_by_topology(inputs, request, restriction)
         if result.status.code is Code.ERROR:
             result.placements = tried
             return result

@@ -1,0 +1,135 @@
+"""What a pod group asks of the topology, read from what users already write: Kueue's annotations, Volcano's field.
+
+    kueue.x-k8s.io/podset-required-topology: LABEL         all members in one domain of the label, or none of them
+    kueue.x-k8s.io/podset-preferred-topology: LABEL        in one domain if possible, else in one of a wider level, else
+                                                           in as few as possible; with both, up to the required level
+    kueue.x-k8s.io/podset-unconstrained-topology: "true"   anywhere, in the domains with the least room
+    kueue.x-k8s.io/podset-slice-required-topology: LABEL   each slice of members in one domain of the label
+    kueue.x-k8s.io/podset-slice-size: N                    so many members are a slice
+    kscheduler.io/topology-spare-nodes: N                  ours: so many nodes of each domain get no member
+    spec.networkTopology of Volcano's PodGroup             {mode: hard | soft, highestTierAllowed, highestTierName}
+
+The annotations stand on the group's object, or on its members. A level is named by its label, in Volcano by tier: tier
+1 is the narrowest. What cannot be read is a `problem`, the end of a sentence about the group; nothing here raises.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+REQUIRED: Final = "kueue.x-k8s.io/podset-required-topology"
+PREFERRED: Final = "kueue.x-k8s.io/podset-preferred-topology"
+UNCONSTRAINED: Final = "kueue.x-k8s.io/podset-unconstrained-topology"
+SLICE_LEVEL: Final = "kueue.x-k8s.io/podset-slice-required-topology"
+SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
+SPARE_NODES: Final = "kscheduler.io/topology-spare-nodes"
+# All of them: a pod or a group without any asks for nothing.
+ANNOTATIONS: Final = frozenset((REQUIRED, PREFERRED, UNCONSTRAINED, SLICE_LEVEL, SLICE_SIZE, SPARE_NODES))
+
+# Levels that have no label's name, for there is a space in them.
+NARROWEST: Final = "narrowest level"
+WIDEST: Final = "widest level"
+
+# As many as a Job may have pods.
+MAX_SLICE_SIZE: Final = 100_000
+MAX_SPARE_NODES: Final = 64
+# A label key: a prefix of 253 characters at most, a slash, a name of 63.
+_LONGEST_KEY: Final = 317
+_QUOTED: Final = 64
+
+
+class TopologyRequest(msgspec.Struct, frozen=True):
+    """What a group asks for. Levels are named by `tier_key`, by a label, or as `NARROWEST` and `WIDEST`."""
+
+    required: str = ""
+    """All members must be in one domain of this level; empty: they need not."""
+    preferred: str = ""
+    """One domain of this level, if possible."""
+    is_unconstrained: bool = False
+    slice_level: str = ""
+    """Each slice must be in one domain of this level; empty: there are no slices."""
+    slice_size: int = 1
+    spare_nodes: int = 0
+    problem: str = ""
+    """What is wrong with it, with the field; then nothing else counts."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that it names, from wide to narrow; a level that is no label is not among them."""
+        named = (self.required, self.preferred, self.slice_level)
+        return tuple(dict.fromkeys(each for each in named if each and " " not in each))
+
+    @property
+    def names_tiers(self) -> bool:
+        """Whether it names levels otherwise than by their label."""
+        return any(" " in each for each in (self.required, self.preferred, self.slice_level))
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether the group may go anywhere if nothing of what it prefers is possible."""
+        return not (self.required or self.slice_level or self.spare_nodes)
+
+
+def tier_key(tier: int | str) -> str:
+    """How a tier is named, by its number or by its name."""
+    return f"tier {tier}"
+
+
+def request_in_annotations(annotations: Mapping[str, str]) -> TopologyRequest | None:
+    """What the annotations ask for; `None`: nothing."""
+    if ANNOTATIONS.isdisjoint(annotations):
+        return None
+    problem = next(_problems(annotations), "")
+    if problem:
+        return TopologyRequest(problem=problem)
+    return TopologyRequest(
+        required=annotations.get(REQUIRED, ""),
+        preferred=annotations.get(PREFERRED, ""),
+        is_unconstrained=annotations.get(UNCONSTRAINED) == "true",
+        slice_level=annotations.get(SLICE_LEVEL, ""),
+        slice_size=int(annotations.get(SLICE_SIZE, "1")),
+        spare_nodes=int(annotations.get(SPARE_NODES, "0")),
+    )
+
+
+def _problems(annotations: Mapping[str, str]) -> Iterator[str]:
+    for name in (REQUIRED, PREFERRED, SLICE_LEVEL):
+        key = annotations.get(name)
+        if key is not None and (not key or len(key) > _LONGEST_KEY or " " in key):
+            yield f"{_field(name, key)} is no label of nodes"
+    for name, least, most in ((SLICE_SIZE, 1, MAX_SLICE_SIZE), (SPARE_NODES, 0, MAX_SPARE_NODES)):
+        text = annotations.get(name)
+        if text is not None and not (
+            text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most
+        ):
+            yield f"{_field(name, text)} is not a whole number from {least} to {most}"
+    free = annotations.get(UNCONSTRAINED)
+    if free is not None and free not in ("true", "false"):
+        yield f'{_field(UNCONSTRAINED, free)} is neither "true" nor "false"'
+    if free == "true" and (REQUIRED in annotations or PREFERRED in annotations):
+        yield f"{_field(UNCONSTRAINED, free)} contradicts the topology that it asks for beside it"
+    if (SLICE_LEVEL in annotations) != (SLICE_SIZE in annotations):
+        yield f"metadata.annotations: {SLICE_LEVEL} and {SLICE_SIZE} belong together"
+    if SPARE_NODES in annotations and not any(name in annotations for name in (REQUIRED, PREFERRED, SLICE_LEVEL)):
+        yield f"{_field(SPARE_NODES, annotations[SPARE_NODES])} needs a level beside it"
+
+
+def _field(name: str, value: str) -> str:
+    shown = value if len(value) <= _QUOTED else f"{value[:_QUOTED]}..."
+    return f'metadata.annotations[{name}] "{shown}"'
+
+
+def request_of_volcano(mode: str, highest_tier: int | None, highest_name: str) -> TopologyRequest:
+    """What `spec.networkTopology` asks for. Either mode looks for the lowest tier that holds the group."""
+    if mode not in ("", "hard", "soft"):
+        return TopologyRequest(problem=f'spec.networkTopology.mode "{mode[:_QUOTED]}" is neither "hard" nor "soft"')
+    if highest_tier is not None and highest_tier < 1:
+        return TopologyRequest(problem=f"spec.networkTopology.highestTierAllowed {highest_tier} is below 1")
+    if len(highest_name) > _LONGEST_KEY:
+        return TopologyRequest(problem="spec.networkTopology.highestTierName is longer than any name of a tier")
+    if mode == "soft":
+        return TopologyRequest(preferred=NARROWEST)
+    if highest_name:
+        return TopologyRequest(required=tier_key(highest_name), preferred=NARROWEST)
+    return TopologyRequest(required=WIDEST if highest_tier is None else tier_key(highest_tier), preferred=NARROWEST)

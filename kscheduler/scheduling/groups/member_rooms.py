@@ -1,0 +1,92 @@
+"""How many more members of a group each node takes: the engine's filters say where, the columns how many.
+
+Members that are alike are judged once, as they would be without a nomination. What they request divides what is free;
+of members that differ the least of each resource counts. So the number is never too low; it may be too high, as room
+that members take from each other is not known: the trial of the group tells.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from kscheduler.api.well_known import HOSTNAME
+from kscheduler.framework.cluster.pod_groups import CycleOfGroup
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scheduling.groups.group_cycle import GroupInputs, do_not_wait_for_each_other
+
+# So many kinds of members are judged; with more, every node counts as one that all filters pass.
+MAX_SHAPES: Final = 8
+
+
+def rooms_for_members(inputs: GroupInputs, rows: Rows) -> NDArray[np.int64]:
+    """How many members each of the rows takes at most, an int64 per row.
+
+    Nominations of members are not as before: `do_not_wait_for_each_other`.
+    """
+    do_not_wait_for_each_other(inputs.cache.nominator, inputs.members)
+    shapes = _shapes(inputs.members)
+    nodes = inputs.cache.nodes
+    rooms = nodes.allowed_pods[rows] - nodes.pod_count[rows]
+    for name, amount in _least_requests(shapes).items():
+        free = nodes.amounts(nodes.allocatable, name, rows) - nodes.amounts(nodes.requested, name, rows)
+        rooms = np.minimum(rooms, free // amount)
+    if all(_excludes_its_like(pod) for pod in shapes):
+        rooms = np.minimum(rooms, 1)
+    if len(shapes) <= MAX_SHAPES:
+        rooms = np.where(_passing(inputs, shapes, rows), rooms, 0)
+    most: NDArray[np.int64] = np.clip(rooms, 0, len(inputs.members))
+    return most
+
+
+def _shapes(members: Iterable[PodInfo]) -> list[PodInfo]:
+    """One of each kind of members: those with equal specs; one more than are judged, at most."""
+    shapes: list[PodInfo] = []
+    for pod in members:
+        spec = pod.pod.spec
+        # Informers share equal specs, so that most comparisons end at once.
+        if not any(spec is shape.pod.spec or spec == shape.pod.spec for shape in shapes):
+            shapes.append(pod)
+            if len(shapes) > MAX_SHAPES:
+                break
+    return shapes
+
+
+def _least_requests(shapes: Sequence[PodInfo]) -> dict[str, int]:
+    """The resources that every one of them requests, with the least amount."""
+    if len(shapes) > MAX_SHAPES:
+        return {}
+    names = set.intersection(*(set(pod.requests) for pod in shapes))
+    least = {name: min(pod.requests[name] for pod in shapes) for name in sorted(names)}
+    return {name: amount for name, amount in least.items() if amount > 0}
+
+
+def _excludes_its_like(pod: PodInfo) -> bool:
+    """Whether no two such pods may be on one node."""
+    if pod.host_ports:
+        return True
+    terms = pod.affinity_terms.required_anti_affinity
+    labels, namespace = pod.pod.metadata.labels, pod.pod.metadata.namespace
+    return any(
+        term.topology_key == HOSTNAME and term.match.names(namespace, None) and term.match.selects(labels)
+        for term in terms
+    )
+
+
+def _passing(inputs: GroupInputs, shapes: Sequence[PodInfo], rows: Rows) -> NDArray[np.bool_]:
+    """Which of the rows pass the filters of some member."""
+    nodes: NodeTable = inputs.cache.nodes
+    passing = np.zeros(nodes.capacity, dtype=np.bool_)
+    within = None if len(rows) == len(nodes) else rows
+    for pod in shapes:
+        free = pod
+        if pod.pod.status.nominated_node_name:  # else this node alone would be judged
+            free = PodInfo(replace(pod.pod, status=replace(pod.pod.status, nominated_node_name="")))
+        record = inputs.judge(free, within, CycleOfGroup())
+        if record.status.is_success and record.num_evaluated_nodes < record.num_all_nodes:
+            return np.ones(len(rows), dtype=np.bool_)  # a sampled search knows some of the nodes only
+        passing[record.feasible] = True
+    return passing[rows]

@@ -1,0 +1,173 @@
+"""The levels of the cluster's topology, from wide to narrow: whoever names a level of one must know what is around it.
+
+    the configuration    topologyLevels: lists of labels
+    Topology (Kueue)     spec.levels[].nodeLabel
+    HyperNodes (Volcano) sets of nodes by tier
+    well-known labels    those that nodes have, the one with the fewest values first
+
+A request is answered by the first list that has all labels that it names. Where none has, there are the well-known
+labels, and at the last the named labels themselves.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.api.well_known import HOSTNAME, REGION, ZONE
+from kscheduler.framework.cluster.topology_request import NARROWEST, WIDEST, TopologyRequest, tier_key
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+
+# Labels that clouds and NVIDIA's topograph set, roughly from wide to narrow.
+WELL_KNOWN: Final = (
+    REGION,
+    ZONE,
+    "network.topology.nvidia.com/datacenter",
+    "network.topology.nvidia.com/core",
+    "network.topology.nvidia.com/spine",
+    "network.topology.nvidia.com/leaf",
+    "network.topology.nvidia.com/block",
+    "network.topology.nvidia.com/accelerator",
+    *(f"fabric.topograph.run/tier-{number}" for number in range(7, -1, -1)),
+    "accelerator.topograph.run/domain",
+    "accelerator.topograph.run/sub-domain",
+    "cloud.google.com/gce-topology-block",
+    "cloud.google.com/gce-topology-subblock",
+    "cloud.google.com/gce-topology-host",
+    *(f"topology.k8s.aws/network-node-layer-{number}" for number in range(1, 4)),
+    "nvidia.com/gpu.clique",
+)
+# As many as Kueue allows, in one list.
+MAX_LEVELS: Final = 16
+
+# A value's number per row (0: missing), and the values by number.
+LevelColumn = tuple[NDArray[np.int32], Sequence[str | None]]
+
+
+class TopologyLevel(msgspec.Struct, frozen=True):
+    """One level."""
+
+    key: str
+    """The label of nodes, or the name of a tier."""
+    alias: str = ""
+    """Another name of a tier."""
+    domains: Mapping[str, str] | None = None
+    """By node its domain; `None`: the label's value says it."""
+
+    def column(self, nodes: NodeTable, rows: Rows) -> LevelColumn:
+        """The domains of these nodes."""
+        if self.domains is None:
+            return nodes.label_values(self.key, rows)
+        values: list[str | None] = [None]
+        numbers: dict[str, int] = {}
+        column = np.zeros(len(rows), dtype=np.int32)
+        for place, row in enumerate(rows.tolist()):
+            domain = self.domains.get(nodes.name_of(row))
+            if domain is not None:
+                if domain not in numbers:
+                    numbers[domain] = len(values)
+                    values.append(domain)
+                column[place] = numbers[domain]
+        return column, values
+
+
+class LevelList(msgspec.Struct, frozen=True):
+    """Levels that belong together, at least one."""
+
+    source: str
+    """Where they come from, for people."""
+    levels: tuple[TopologyLevel, ...]
+    """From wide to narrow."""
+
+    def place_of(self, name: str) -> int:
+        """The number of the level that is named so; -1: there is none."""
+        if name == WIDEST:
+            return 0
+        keys = [level.key for level in self.levels]
+        # Members are not counted out to single nodes unless somebody names them.
+        last = len(keys) - 1 - (keys[-1] == HOSTNAME and len(keys) > 1)
+        if name == NARROWEST:
+            return last
+        tiers = {tier_key(last - place + 1): place for place in range(last + 1)}
+        aliases = {level.alias: place for place, level in enumerate(self.levels) if level.alias}
+        return keys.index(name) if name in keys else aliases.get(name, tiers.get(name, -1))
+
+    def answers(self, request: TopologyRequest) -> bool:
+        """Whether it has all levels that the request names."""
+        return all(
+            self.place_of(name) >= 0 for name in (request.required, request.preferred, request.slice_level) if name
+        )
+
+
+class TopologyLevels:
+    """All lists that are known."""
+
+    def __init__(self) -> None:
+        self.configured: tuple[LevelList, ...] = ()
+        """Those of the configuration."""
+        self._of_objects: dict[str, LevelList] = {}
+        """By the key of an object."""
+
+    def configure(self, lists: Iterable[Sequence[str]]) -> None:
+        """Take these lists of labels from the configuration."""
+        self.configured = tuple(level_list(f"topologyLevels[{number}]", keys) for number, keys in enumerate(lists))
+
+    def put(self, key: str, levels: LevelList) -> None:
+        """Add the list of an object, or replace it."""
+        self._of_objects[key] = levels
+
+    def remove(self, key: str) -> None:
+        """The object is gone."""
+        self._of_objects.pop(key, None)
+
+    def lists(self) -> tuple[LevelList, ...]:
+        """Those of the configuration, then those of objects by name."""
+        return *self.configured, *(self._of_objects[key] for key in sorted(self._of_objects))
+
+    def find(self, request: TopologyRequest, nodes: NodeTable, rows: Rows) -> LevelList | str:
+        """The list that the request means, or what is wrong."""
+        known = self.lists()
+        for found in known:
+            if found.answers(request):
+                return found
+        derived = _derived(request.labels, nodes, rows)
+        if derived is None:
+            missing = "no levels are known: nodes have none of the well-known labels, and topologyLevels is not set"
+            return missing if request.names_tiers or request.is_unconstrained else "no level is named"
+        if not derived.answers(request):
+            wanted = next(
+                n for n in (request.required, request.preferred, request.slice_level) if derived.place_of(n) < 0
+            )
+            return f"there is no {wanted}"
+        return derived
+
+
+def level_list(source: str, keys: Iterable[str]) -> LevelList:
+    """The list of these labels."""
+    return LevelList(source, tuple(TopologyLevel(key) for key in keys))
+
+
+def _derived(named: Sequence[str], nodes: NodeTable, rows: Rows) -> LevelList | None:
+    """The named labels with the well-known ones that nest with them, ordered by how many values nodes have."""
+    columns = {key: nodes.label_values(key, rows)[0] for key in dict.fromkeys((*named, *WELL_KNOWN))}
+    counts = {key: len(np.unique(column[column > 0])) for key, column in columns.items()}
+    # A named label stays in the order of the request where both have as many values; nodes may have none of it.
+    kept = list(named)
+    for key in WELL_KNOWN:
+        if key not in kept and counts[key] and all(_nest(key, other, columns, counts) for other in kept):
+            kept.append(key)
+    places = {key: place for place, key in enumerate(WELL_KNOWN)}
+    order = sorted(kept, key=lambda key: (counts[key] or len(rows) + 1, places.get(key, -1)))
+    if HOSTNAME in order:
+        order = [*(key for key in order if key != HOSTNAME), HOSTNAME]
+    return level_list("labels of the nodes", order) if order else None
+
+
+def _nest(one: str, other: str, columns: Mapping[str, NDArray[np.int32]], counts: Mapping[str, int]) -> bool:
+    """Whether each domain of the narrower label is within one domain of the wider."""
+    wide, narrow = (one, other) if counts[one] <= counts[other] else (other, one)
+    has_both = (columns[wide] > 0) & (columns[narrow] > 0)
+    pairs = columns[wide][has_both].astype(np.int64) * (1 << 32) + columns[narrow][has_both]
+    return len(np.unique(pairs)) == len(np.unique(columns[narrow][has_both]))
