@@ -10,7 +10,9 @@ from typing import Final
 import msgspec
 
 from kscheduler.api.core import Pod
-from kscheduler.compact.fragments import fragments, typical_pods
+from kscheduler.fragments.typical_requests import pods_on_nodes
+from kscheduler.fragments.unusable import finished, fragments
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.recorder.alternatives.run_measurements import nodes_in_use
 from kscheduler.state.cache import Cache
 
@@ -37,9 +39,10 @@ class Moment(msgspec.Struct, frozen=True):
 
 def moment_of(cache: Cache, pods: Iterable[Pod], gpu: str) -> Moment:
     """`pods`: all that there are; `gpu`: the extended resource that counts GPUs."""
-    running, waiting = typical_pods(pods)
+    waiting = [PodInfo(pod) for pod in pods if not pod.spec.node_name]
     in_use, nodes, rows = nodes_in_use(cache), cache.nodes, cache.nodes.rows()
-    found = {each.resource: each for each in fragments(cache, running, waiting)}
+    computation = fragments(cache, None, lambda: pods_on_nodes(cache), lambda: waiting)
+    found = {each.resource: each for each in finished(computation)}
     allocated, unusable = dict[str, float | None](), dict[str, float | None]()
     free_gpus: float | None = None
     for resource in (*_RESOURCES, gpu):

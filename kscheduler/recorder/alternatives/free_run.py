@@ -133,12 +133,6 @@ class FreeRun:
                 self.measured.pending[pod.key] = self._messages.by_pod.get(pod.key, "it was not tried")
         return self.measured
 
-    def _fragments(self) -> tuple[ResourceFragmentation, ...]:
-        """Without devices of claims, which the claims have as recorded."""
-        cache = self.assembly.cache
-        waiting = [PodInfo(pod) for pod in self._cluster.pods() if not pod.spec.node_name]
-        return finished(fragments(cache, None, lambda: pods_on_nodes(cache), lambda: waiting))
-
     def pods(self) -> Sequence[Pod]:
         """All that are there now."""
         return self._cluster.pods()
@@ -151,6 +145,12 @@ class FreeRun:
     def has_backoff(self) -> bool:
         """Whether pods wait for the queue's rounds."""
         return self.assembly.queue.statistics().backoff > 0
+
+    def _fragments(self) -> tuple[ResourceFragmentation, ...]:
+        """Without devices of claims, which the claims have as recorded."""
+        cache = self.assembly.cache
+        waiting = [PodInfo(pod) for pod in self._cluster.pods() if not pod.spec.node_name]
+        return finished(fragments(cache, None, lambda: pods_on_nodes(cache), lambda: waiting))
 
     def _lister(self, kind: Kind) -> RecordedLister:
         return RecordedLister(self._cluster.store(kind))
