@@ -44,7 +44,10 @@ def with_two_devices_a_node(count: int, members: int = 3) -> DeviceWorld:
     world = DeviceWorld()
     world.nodes(NODES)
     for number in range(NODES):
-        world.cache.devices.put_slice(devices_of(f"node-{number}", "gpu-0", "gpu-1"))
+        # Different memory: else one search does for all nodes.
+        memory = {"memory": {"value": f"{number + 1}Gi"}}
+        devices = [{"name": f"gpu-{each}", "capacity": memory} for each in range(2)]
+        world.cache.devices.put_slice(devices_of(f"node-{number}", *devices))
     for number in range(members):
         world.put_claim(f"own-{number}", exactly(count=count))
     return world
