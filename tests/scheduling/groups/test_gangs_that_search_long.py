@@ -44,7 +44,8 @@ def with_two_devices_a_node(count: int, members: int = 3) -> DeviceWorld:
     world = DeviceWorld()
     world.nodes(NODES)
     for number in range(NODES):
-        world.cache.devices.put_slice(devices_of(f"node-{number}", "gpu-0", "gpu-1"))
+        names = [f"gpu-{number}-{place}" for place in range(2)]  # else one search would do for all nodes
+        world.cache.devices.put_slice(devices_of(f"node-{number}", *names))
     for number in range(members):
         world.put_claim(f"own-{number}", exactly(count=count))
     return world
