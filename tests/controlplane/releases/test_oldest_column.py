@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 import kscheduler
 from kscheduler.api.releases import BEHAVIOURS
 
@@ -39,6 +41,7 @@ def test_only_tables_name_the_oldest_version() -> None:
     assert naming == TABLES
 
 
+@pytest.mark.slow("runs other tests once more")
 def test_without_its_column_the_next_version_decides_as_before() -> None:
     """By the tests that name that version in their ids."""
     plugin = "tests.controlplane.releases.without_oldest"
