@@ -2,6 +2,7 @@
 
     Answer, ReadAnswer   what their structs are made of
     pending_in_queue     waiting pods, and why they wait
+    scarce_resources     what few nodes have, the scarcest first
     suggestions          changes that would help, of a pod and of many
     schema               the JSON Schema that is published of all answers
 

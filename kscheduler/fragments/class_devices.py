@@ -8,7 +8,7 @@ Devices stand in groups: by class, driver, and pool where several nodes reach it
 There is a bound for groups, as drivers name pools freely: devices of further ones are of the group `OTHERS`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -77,7 +77,7 @@ class ClassDevices:
         """The classes of these groups."""
         return tuple(dict.fromkeys(group.device_class for group in self.groups))
 
-    def follow(self) -> Iterator[None]:
+    def follow(self) -> Generator[None, None, None]:
         """Bring the columns up to date; others may run at each pause."""
         self._find_stale()
         while self._stale and self._by is not None:

@@ -329,7 +329,13 @@ class HTTPApp:
             asks = self._options.serves_queries
             answers = StatusPageQueries(self.queries) if asks else None
             sources = page_sources(
-                self._parts, answers, self._waiting(), readyz, lambda: self.is_scheduling, self._has_synced
+                self._parts,
+                answers,
+                self._waiting(),
+                readyz,
+                lambda: self.is_scheduling,
+                self._has_synced,
+                self.class_devices,
             )
             self.status_page = StatusPage(sources)
         return Endpoints(

@@ -11,6 +11,7 @@ from kscheduler.answers.suggestions import HelpingChange
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.election.rules import Role
+from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.scheduling.drift.prebind_waits import ClaimsNow
 from kscheduler.scheduling.overcommit.overcommit_reports import summary_of
 from kscheduler.scheduling.pending_pods import PendingPods
@@ -78,6 +79,7 @@ def page_sources(
     readyz: Health,
     is_scheduling: Callable[[], bool],
     has_read: Callable[[], bool],
+    class_devices: ClassDevices,
 ) -> PageSources:
     """The parts and functions.
 
@@ -121,6 +123,7 @@ def page_sources(
         binding=lambda: parts.workers.binding,
         awaited_events=assembly.queue.awaited_events,
         standing=standing,
+        class_devices=class_devices,
         devices_on=lambda info: devices_on(assembly.profiles.values(), info),
         overcommitted=overcommitted,
         clock=parts.clock,

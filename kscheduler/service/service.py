@@ -161,7 +161,7 @@ class App:
                 BackgroundService("later imports", LaterImports(self.parts.clock).run),
                 BackgroundService("loop-lag", self.http_app.loop_lag.run),
                 BackgroundService("memory", self.parts.memory.run),
-                BackgroundService("free room", self.http_app.free_room.run),
+                *self.http_app.free_room.services(),
                 BackgroundService("hanging-writes", self.parts.hanging_writes.run),
                 BackgroundService(
                     "events", self.parts.recorder.run, lambda: self.parts.recorder.flush(FLUSH_EVENTS_SECONDS)

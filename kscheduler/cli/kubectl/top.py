@@ -18,6 +18,7 @@ from shutil import get_terminal_size
 from typing import Final
 
 from kscheduler.answers.pending_in_queue import PendingInQueue, ReasonInQueue
+from kscheduler.answers.scarce_resources import ScarceResource, scarcest
 from kscheduler.cli.cluster_flags import add_cluster
 from kscheduler.cli.kubectl.choosing import add_choice, answer
 from kscheduler.cli.kubectl.service import ServiceProxyClient, ServiceQueryError
@@ -31,13 +32,11 @@ _SAMPLE: Final = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(\{(?P<labels>.*)\})? (?
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _BEGINNING: Final = re.compile(r"^\d+/\d+ nodes are available: ")
 _PART: Final = re.compile(r"(?<=: )|(?<=, )")
-_EXTENDED, _DEVICES = "kscheduler_extended_resources", "kscheduler_devices"
+_EXTENDED, _DEVICES, _CLASSES = "kscheduler_extended_resources", "kscheduler_devices", "kscheduler_class_devices"
 _READ: Final = (
     *("scheduler_pending_pods", "scheduler_schedule_attempts_total", "leader_election_master_status"),
-    *(_EXTENDED, _DEVICES),
+    *(_EXTENDED, _DEVICES, _CLASSES),
 )
-# Extended resources and drivers of devices, those of which the largest share is requested.
-_MOST_SCARCE: Final = 3
 _QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
 _DESCRIPTION = """\
 Show the running scheduler: queue lengths and ages, decisions a second, pending pods by reason, whether the replica that
@@ -59,16 +58,19 @@ class TopReading:
         found = [value for (known, own), value in self.metrics.items() if known == name and wanted <= dict(own).items()]
         return sum(found) if found else None
 
-    def scarce(self) -> list[tuple[str, int, int]]:
-        """What few nodes have: name, requested or taken, and how many there are; as the status page orders them."""
+    def scarce(self) -> Sequence[ScarceResource]:
+        """What few nodes have, as the status page orders it: devices by driver only where no class has them."""
         found = []
         for name in self._labels(_EXTENDED, "resource"):
             requested, whole = (self._count(_EXTENDED, resource=name, state=of) for of in ("requested", "allocatable"))
-            found.append((name, requested, whole))
-        for name in self._labels(_DEVICES, "driver"):
+            found.append(ScarceResource(name, requested, whole))
+        for name in self._labels(_CLASSES, "device_class"):
+            there = self._count(_CLASSES, device_class=name)
+            found.append(ScarceResource("", self._count(_CLASSES, device_class=name, state="taken"), there, name))
+        for name in self._labels(_DEVICES, "driver") - self._labels(_CLASSES, "driver"):
             taken, free = (self._count(_DEVICES, driver=name, state=of) for of in ("taken", "free"))
-            found.append((name, taken, taken + free))
-        return sorted(found, key=lambda each: (-each[1] / max(each[2], 1), each[2], each[0]))[:_MOST_SCARCE]
+            found.append(ScarceResource(name, taken, taken + free))
+        return scarcest(each for each in found if each.there)
 
     def _labels(self, metric: str, label: str) -> set[str]:
         return {dict(labels).get(label, "") for known, labels in self.metrics if known == metric}
@@ -201,8 +203,8 @@ def _rates(now: TopReading, before: TopReading | None) -> str:
 def _scarce(now: TopReading) -> Iterator[str]:
     """`requested: nvidia.com/gpu 96 of 128 (75 %)`; no line where no node has anything but CPU and memory."""
     parts = [
-        f"{printable(name)} {part} of {whole}" + (f" ({100 * part // whole} %)" if whole else "")
-        for name, part, whole in now.scarce()
+        f"{printable(each.words)} {each.requested} of {each.there} ({100 * each.requested // each.there} %)"
+        for each in now.scarce()
     ]
     if parts:
         yield f"requested: {', '.join(parts)}"

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from kscheduler.aio.tasks import Slicer
+from kscheduler.aio.tasks import Slicer, run_in_slices
 from kscheduler.server.status_page.drawing import drawn
 from kscheduler.server.status_page.facts import heat as heat_map
 from kscheduler.server.status_page.facts.heat import Cells, HeatMap
@@ -84,7 +84,7 @@ class LiveView:
         self._templates = templates
         self._changes = changes
         self._now = now
-        self.heat = HeatMap(sources.cache.nodes)
+        self.heat = HeatMap(sources.cache.nodes, sources.class_devices)
         self._reader = OverviewReader(sources, self.heat)
         self._snapshot: OverviewSnapshot | None = None
         self._renewing = asyncio.Lock()
@@ -143,6 +143,7 @@ class LiveView:
         before, slicer = self._snapshot, Slicer(_SLICE_SECONDS)
         number = 1 if before is None else before.number + 1
         waiting = await self._sources.pending(self._sources.queue.waiting_keys())
+        await self.follow_devices()
         await slicer.turn()
         facts = self._reader.sections(waiting)
         await slicer.turn()
@@ -165,6 +166,11 @@ class LiveView:
         same_cells = before is not None and before.cells is cells
         letters_before = before.letters if before is not None and same_cells else {}
         return OverviewSnapshot(number, self._now(), sections, cells, letters, choices, letters_before)
+
+    async def follow_devices(self) -> None:
+        """Bring the devices up to date that the map shows, in slices."""
+        if self._sources.class_devices is not None:
+            await run_in_slices(self._sources.class_devices.follow(), Slicer(_SLICE_SECONDS))
 
     def _section(self, name: str, value: object, number: int) -> Section:
         html = self._templates.render(f"sections/{name}.html", facts=value, most_named=NAMED_PODS)

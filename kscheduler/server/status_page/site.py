@@ -23,10 +23,10 @@ import msgspec
 from aiohttp import hdrs, web
 
 from kscheduler.aio.tasks import BackgroundService
+from kscheduler.answers.scarce_resources import scarcest
 from kscheduler.server.browser_login import EVENTS, UI, TokenAuthorizer
 from kscheduler.server.status_page import rendering
 from kscheduler.server.status_page.facts.finding import SORTED_BY, find, listed
-from kscheduler.server.status_page.facts.heat import scarcest
 from kscheduler.server.status_page.facts.node_story import node_story
 from kscheduler.server.status_page.facts.not_served import NotServed, not_served
 from kscheduler.server.status_page.facts.overview import Pending
@@ -165,15 +165,18 @@ class StatusPage:
         return html_page(self._page("search.html", request, has_login=has_login, query=text, found=found))
 
     async def _nodes(self, request: web.Request, *, has_login: bool) -> web.StreamResponse:
+        await self.view.follow_devices()
         cells = self.view.heat.cells()
         zones = [(zone.name, zone.count) for zone in cells.zones if not zone.is_rest]
         zone = request.query.get("zone")
         zone = zone if zone in {name for name, _ in zones} else None
         sorted_by = request.query.get("sort", "name")
-        extended = [each.name for each in scarcest(self.view.heat.extended())]
-        if sorted_by not in (*SORTED_BY, *extended):
-            sorted_by = sorted_by if self.view.heat.has(sorted_by) else "name"
-            extended += [sorted_by] if sorted_by != "name" else []
+        scarce = list(scarcest(self.view.heat.scarce()))
+        if sorted_by not in (*SORTED_BY, *(each.name for each in scarce)):
+            found = self.view.heat.find(sorted_by)
+            sorted_by = "name" if found is None else sorted_by
+            scarce += [] if found is None else [found]
+        extended = [each.name for each in scarce]
         page = request.query.get("page", "1")
         number = int(page) if page.isascii() and page.isdecimal() and len(page) < 9 else 1
         values = {
@@ -181,8 +184,8 @@ class StatusPage:
             "zones": zones,
             "sorted_by": sorted_by,
             "of_zone": "" if zone is None else _markup(f"zone={quote(zone, safe='')}&amp;"),
-            "columns": [*zip(SORTED_BY, _COLUMNS, strict=True), *zip(extended, extended, strict=True)],
-            "list": listed(self._sources, cells, zone, sorted_by, number, extended),
+            "columns": [*zip(SORTED_BY, _COLUMNS, strict=True), *((each.name, each.words) for each in scarce)],
+            "list": listed(self._sources, self.view.heat, zone, sorted_by, number, extended),
         }
         return html_page(self._page("nodes.html", request, has_login=has_login, here="nodes", **values))
 

@@ -10,6 +10,7 @@ from kscheduler.answers.pending_in_queue import PendingInQueue
 from kscheduler.answers.suggestions import HelpingChange
 from kscheduler.api.core import Pod
 from kscheduler.devices.counting import NodeDevices
+from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.scheduling.drift.cache_comparer import PodsStored
 from kscheduler.scheduling.observations import Observations
@@ -99,6 +100,8 @@ class PageSources(msgspec.Struct, frozen=True, kw_only=True):
     """Overcommitted nodes, with what is known about each."""
     clock: Clock
     answers: LiveQueryPort | None = None
+    class_devices: ClassDevices | None = None
+    """Devices by class on each node; `None`: nobody counts them."""
     prebind_waits: Callable[[Pod], str] = lambda _: ""
     """What a pod waits for on the node that it has got (`scheduling.drift.prebind_waits`)."""
 

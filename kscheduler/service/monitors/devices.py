@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from kscheduler.answers.scarce_resources import ScarceResource
 from kscheduler.scheduling.profile import Profile, device_counter
 from kscheduler.server.status_page.facts.devices import DeviceTotals
-from kscheduler.server.status_page.facts.heat import HeatMap, ScarceResource
+from kscheduler.server.status_page.facts.heat import HeatMap
 from kscheduler.state.cache import Cache
 
 # Drivers with series of their own; they choose their names freely.

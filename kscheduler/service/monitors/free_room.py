@@ -1,9 +1,9 @@
 """What the nodes have, what is requested, and how much of what is free is of no use: for dashboards.
 
-What the nodes have of resources is added up at each scrape: two columns a resource. Devices by class, and what is of no
-use, take a walk over pods and nodes: it begins with a scrape, runs in slices between decisions, and the next one begins
-no earlier than its cost allows. So a scrape shows what the walk before it has found, and nobody who does not scrape
-pays for it.
+What the nodes have of resources is added up at each scrape: two columns a resource. What is of no use takes a walk over
+pods and nodes: it begins with a scrape, runs in slices between decisions, and the next one begins no earlier than its
+cost allows. Between walks a scrape has the devices counted that have changed. So a scrape shows what was found after
+the one before it, and nobody who does not scrape pays for it.
 
 Names of resources, drivers and pools come from nodes and drivers, so there is a bound for each. What is gone stays at
 zero, so that lines in graphs fall instead of ending.
@@ -11,14 +11,14 @@ zero, so that lines in graphs fall instead of ending.
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
 import msgspec
 
 from kscheduler.aio.clock import Clock
-from kscheduler.aio.tasks import Slicer, run_in_slices
+from kscheduler.aio.tasks import BackgroundService, Slicer, run_in_slices
 from kscheduler.api.core import Pod
 from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.fragments.fragmentation import OTHERS, ResourceFragmentation
@@ -37,6 +37,8 @@ _log = get_logger("kscheduler")
 
 SHORTEST_PAUSE_SECONDS: Final = 60.0
 LONGEST_PAUSE_SECONDS: Final = 600.0
+# Between two looks at devices that have changed, which mostly are few.
+DEVICES_PAUSE_SECONDS: Final = 1.0
 # Of the loop's time that walks may take; others' turns between slices count as cost: a busy scheduler walks less.
 PART_OF_TIME: Final = 1 / 250
 # Resources with series of their own, those of Kubernetes first; further ones are `other`.
@@ -81,8 +83,39 @@ class PendingPodSource(msgspec.Struct, frozen=True):
     pod: Callable[[str], Pod | None]
 
 
+class _PacedWork:
+    """Work that a scrape asks for; the next one begins no earlier than its cost allows."""
+
+    def __init__(
+        self, work: Callable[[], Awaitable[None]], shortest: float, clock: Clock, has_synced: Callable[[], bool]
+    ) -> None:
+        self._work, self._shortest = work, shortest
+        self._clock, self._has_synced = clock, has_synced
+        self.asked = asyncio.Event()
+        self.pause_seconds = shortest
+        """Until the next one may begin."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self.asked.wait()
+            self.asked.clear()
+            if not self._has_synced():
+                continue
+            try:
+                began = time.perf_counter()
+                await self._work()
+                cost = time.perf_counter() - began
+                self.pause_seconds = min(max(cost / PART_OF_TIME, self._shortest), LONGEST_PAUSE_SECONDS)
+            except Exception:  # noqa: BLE001  gauges must not end who schedules
+                count_caught(Boundary.HTTP)
+                _log.exception("free_room_not_measured")
+                self.pause_seconds = LONGEST_PAUSE_SECONDS
+            await self._clock.sleep(self.pause_seconds)
+
+
 class FreeRoom:
-    """The gauges; `run` must run for those of a walk to change."""
+    """The gauges; `services` must run for those to change that are not read from columns."""
 
     def __init__(
         self,
@@ -93,34 +126,25 @@ class FreeRoom:
         has_synced: Callable[[], bool],
     ) -> None:
         self._cache, self._devices, self._waiting = cache, devices, waiting
-        self._clock, self._has_synced = clock, has_synced
-        self._scraped = asyncio.Event()
+        self.walks = _PacedWork(self._walk, SHORTEST_PAUSE_SECONDS, clock, has_synced)
+        self._counts = _PacedWork(self._count, DEVICES_PAUSE_SECONDS, clock, has_synced)
         self._found: tuple[ResourceFragmentation, ...] = ()
         self._resources: dict[str, None] = {}
         self._unusable = _StayingAtZero(), _StayingAtZero()
-        self.pause_seconds = SHORTEST_PAUSE_SECONDS
-        """Until the next walk."""
 
-    async def run(self) -> None:
-        """Walk after a scrape, then pause, until cancelled."""
-        while True:
-            await self._scraped.wait()
-            self._scraped.clear()
-            if not self._has_synced():
-                continue
-            try:
-                began = time.perf_counter()
-                self._found = await run_in_slices(self._walk(), Slicer(_SLICE_SECONDS))
-                cost = time.perf_counter() - began
-                self.pause_seconds = min(max(cost / PART_OF_TIME, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
-            except Exception:  # noqa: BLE001  gauges must not end who schedules
-                count_caught(Boundary.HTTP)
-                _log.exception("free_room_not_measured")
-                self.pause_seconds = LONGEST_PAUSE_SECONDS
-            await self._clock.sleep(self.pause_seconds)
+    def services(self) -> tuple[BackgroundService, ...]:
+        """What measures."""
+        return (
+            BackgroundService("free room", self.walks.run),
+            BackgroundService("devices by class", self._counts.run),
+        )
 
-    def _walk(self) -> Generator[None, None, tuple[ResourceFragmentation, ...]]:
-        return fragments(self._cache, self._devices, partial(pods_on_nodes, self._cache), self._waiting_pods)
+    async def _walk(self) -> None:
+        walk = fragments(self._cache, self._devices, partial(pods_on_nodes, self._cache), self._waiting_pods)
+        self._found = await run_in_slices(walk, Slicer(_SLICE_SECONDS))
+
+    async def _count(self) -> None:
+        await run_in_slices(self._devices.follow(), Slicer(_SLICE_SECONDS))
 
     def _waiting_pods(self) -> Iterator[PodInfo]:
         for key in self._waiting.keys():  # noqa: SIM118  no dict
@@ -132,7 +156,8 @@ class FreeRoom:
 
     def samples(self) -> Iterable[Sample]:
         """A `Source`."""
-        self._scraped.set()
+        self.walks.asked.set()
+        self._counts.asked.set()
         of_resources, of_devices = self._unusable
         return [
             gauge(NODE_RESOURCES, self._node_resources()),

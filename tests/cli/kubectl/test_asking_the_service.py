@@ -689,6 +689,21 @@ kscheduler_devices{driver="gpu.example.com",state="free"} 5
     assert not any(line.startswith("requested") for line in screen(TopReading(0.0, {}, nothing), None, at, PLAIN, 24))
 
 
+def test_the_screen_counts_devices_by_class_where_a_class_has_them() -> None:
+    page = """
+kscheduler_devices{driver="gpu.example.com",state="taken"} 3
+kscheduler_devices{driver="gpu.example.com",state="free"} 5
+kscheduler_devices{driver="nic.example.com",state="taken"} 1
+kscheduler_devices{driver="nic.example.com",state="free"} 1
+kscheduler_class_devices{device_class="gpu",driver="gpu.example.com",pool="(nodes)",state="taken"} 3
+kscheduler_class_devices{device_class="gpu",driver="gpu.example.com",pool="(nodes)",state="tainted"} 1
+kscheduler_class_devices{device_class="gpu",driver="gpu.example.com",pool="(nodes)",state="free"} 4
+"""
+    at, nothing = datetime(2026, 1, 1, tzinfo=UTC), read({"count": 0, "reasons": []})
+    lines = list(screen(TopReading(0.0, samples_in(page), nothing), None, at, PLAIN, 24))
+    assert "requested: nic.example.com 1 of 2 (50 %), class gpu 3 of 8 (37 %)" in lines
+
+
 def test_rows_of_the_screen_show_what_differs_and_off_a_terminal_all_of_it() -> None:
     taint = "30 node(s) had untolerated taint(s)"
     messages = [

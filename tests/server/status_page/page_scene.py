@@ -9,9 +9,10 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.loader import default_configuration
+from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.pending_pods import PendingPods
-from kscheduler.scheduling.profile import devices_on
+from kscheduler.scheduling.profile import device_counter, devices_on
 from kscheduler.server.status_page.site import StatusPage
 from kscheduler.server.status_page.sources import LiveQueryPort, PageSources, SchedulerStatus
 from tests.builders import make_node, make_pod
@@ -76,6 +77,7 @@ def page_scene(answers: LiveQueryPort | None = None, standing: SchedulerStatus =
         binding=lambda: 0,
         awaited_events=assembly.queue.awaited_events,
         standing=lambda: standing,
+        class_devices=ClassDevices(assembly.cache, lambda: device_counter(assembly.profiles.values())),
         devices_on=lambda info: devices_on(assembly.profiles.values(), info),
         overcommitted=dict,
         clock=clock,

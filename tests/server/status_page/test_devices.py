@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from kscheduler.answers.pending_in_queue import PendingInQueue
+from kscheduler.answers.scarce_resources import ScarceResource, scarcest
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.server.status_page.facts.devices import MAX_HOLDERS, DeviceTotals, claims_of
-from kscheduler.server.status_page.facts.heat import HeatMap, ScarceResource, scarcest
+from kscheduler.server.status_page.facts.finding import listed
+from kscheduler.server.status_page.facts.heat import HeatMap
 from kscheduler.server.status_page.facts.node_story import node_story
 from kscheduler.server.status_page.facts.overview import OverviewReader
 from kscheduler.server.status_page.facts.pod_story import pod_story
@@ -21,6 +23,7 @@ from tests.server.status_page.page_scene import PageScene, page_scene
 Tree = dict[str, Any]
 DRIVER = "gpu.example.com"
 GPU = "nvidia.com/gpu"
+OF_CLASS = "deviceclass.resource.kubernetes.io/gpus"
 NOTHING_PENDING = PendingInQueue(count=0, reasons=())
 CLASS: Tree = {
     "metadata": {"name": "gpus"},
@@ -145,6 +148,20 @@ async def test_an_incomplete_pool_is_named_and_a_node_without_devices_has_no_suc
     page = await rendered("node_now.html", story=node_story(scene.sources, "node"))
     assert f"Pool incomplete</span> <code>{DRIVER}/node</code>" in page
     assert "Devices" not in await rendered("node_now.html", story=node_story(scene.sources, "plain"))
+
+
+async def test_the_overview_the_map_and_the_list_show_devices_by_class() -> None:
+    scene = scene_with_devices()
+    scene.add_node("plain")
+    scene.assembly.cache.devices.claims.add(claim_of("c", "node", "0", "1"))
+    page = scene.page.view
+    snapshot = await page.fresh()
+    assert '<dd class="quiet">2 of 4 class gpus</dd>' in snapshot.sections["figures"].html
+    assert DRIVER not in snapshot.sections["figures"].html, "its devices stand there already"
+    assert snapshot.choices[OF_CLASS] == "class gpus"
+    assert snapshot.letters[OF_CLASS] == "5n"
+    rows = listed(scene.sources, page.heat, None, OF_CLASS, 1, [OF_CLASS]).rows
+    assert [(row.name, row.extended) for row in rows] == [("node", ((2, 4),)), ("plain", ((0, 0),))]
 
 
 def test_a_story_of_many_holders_says_how_many_more_there_are() -> None:

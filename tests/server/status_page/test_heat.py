@@ -6,11 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.server.status_page.drawing import drawn
 from kscheduler.server.status_page.facts.heat import BY, LEVELS, MAX_ZONES, HeatMap, changes
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod
+from tests.plugins.dynamic_resources.stage import Stage, allocation, claim, device_class, devices_of
+
+OF_CLASS = "deviceclass.resource.kubernetes.io/gpu"
 
 ZONES = st.sampled_from(["", "a", "b", "c", *(f"z{number}" for number in range(MAX_ZONES + 5))])
 
@@ -85,6 +89,22 @@ def test_an_extended_resource_has_a_picture_of_its_own_and_nodes_without_it_have
         cache.remove_node(f"n{number}")
     assert "nvidia.com/gpu" not in heat.choices()
     assert heat.letters("nvidia.com/gpu") == "nn"
+
+
+def test_a_class_of_devices_has_a_picture_of_its_own() -> None:
+    stage = Stage(device_class(), devices_of("n0", "a", "b"), devices_of("n1", "a"), nodes=3)
+    stage.put(claim(allocated=allocation("n0", "a")))
+    devices = ClassDevices(stage.cache, lambda: stage.plugin)
+    heat = HeatMap(stage.cache.nodes, devices)
+    assert heat.choices() == BY, "nobody has counted them yet"
+    for _ in devices.follow():
+        pass
+    assert heat.choices() == BY | {OF_CLASS: "class gpu"}
+    assert heat.letters(OF_CLASS) == "50n"
+    stage.put(claim("c1", allocated=allocation("n1", "a")))
+    for _ in devices.follow():
+        pass
+    assert heat.letters(OF_CLASS) == "5an"
 
 
 def test_a_pod_that_comes_moves_no_cell_and_a_node_that_comes_does() -> None:

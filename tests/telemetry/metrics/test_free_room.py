@@ -8,9 +8,11 @@ from typing import Any
 import structlog
 
 from kscheduler.aio import VirtualClock
+from kscheduler.aio.tasks import running
 from kscheduler.api.core import Pod
 from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.service.monitors.free_room import (
+    DEVICES_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
     MAX_NAMES,
     SHORTEST_PAUSE_SECONDS,
@@ -20,7 +22,7 @@ from kscheduler.service.monitors.free_room import (
 from kscheduler.telemetry.logs.caught import Boundary, caught
 from kscheduler.telemetry.samples import Numbers
 from tests.builders import make_node, make_pod
-from tests.plugins.dynamic_resources.stage import DRIVER, Stage, claim, device_class, devices_of, user
+from tests.plugins.dynamic_resources.stage import DRIVER, Stage, allocation, claim, device_class, devices_of, user
 
 GPU = "nvidia.com/gpu"
 
@@ -60,13 +62,9 @@ class Scene:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self.monitor.run())
-        await settled()
-        try:
+        async with running(*self.monitor.services()):
+            await settled()
             yield
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
 
 
 async def settled() -> None:
@@ -100,7 +98,7 @@ async def test_nobody_walks_for_nobody_and_a_walk_waits_for_its_turn() -> None:
         scene.scrape()
         await settled()
         assert scene.walks == 1
-        await scene.clock.advance(scene.monitor.pause_seconds)
+        await scene.clock.advance(scene.monitor.walks.pause_seconds)
         await settled()
         assert scene.walks == 1, "nobody has scraped since"
         scene.scrape()
@@ -110,7 +108,21 @@ async def test_nobody_walks_for_nobody_and_a_walk_waits_for_its_turn() -> None:
         scene.scrape()
         await settled()
         assert scene.walks == 2, "its pause is not over"
-        assert SHORTEST_PAUSE_SECONDS <= scene.monitor.pause_seconds <= LONGEST_PAUSE_SECONDS
+        assert SHORTEST_PAUSE_SECONDS <= scene.monitor.walks.pause_seconds <= LONGEST_PAUSE_SECONDS
+
+
+async def test_devices_that_are_taken_between_two_walks_are_counted() -> None:
+    scene, group = Scene(), ("gpu", DRIVER, "(nodes)")
+    async with scene.running():
+        scene.scrape()
+        await settled()
+        scene.stage.put(claim("c", allocated=allocation("n0", "a")))
+        await scene.clock.advance(DEVICES_PAUSE_SECONDS)
+        scene.scrape()
+        await settled()
+        assert scene.walks == 1
+        found = scene.scrape()["class_devices"]
+    assert [found[*group, state] for state in ("free", "taken")] == [1, 1]
 
 
 async def test_before_the_cluster_is_read_nothing_is_walked() -> None:
@@ -130,7 +142,8 @@ async def test_what_is_gone_stays_at_zero() -> None:
         assert scene.scrape()["unusable_resources"][GPU, "", "cpu"] == 6
         scene.pods.clear()
         scene.stage.cache.remove_node("n0")
-        await scene.clock.advance(scene.monitor.pause_seconds)
+        await scene.clock.advance(scene.monitor.walks.pause_seconds)
+        scene.scrape()
         await settled()
         found = scene.scrape()
     assert found["unusable_resources"][GPU, "", "cpu"] == 0
@@ -158,11 +171,11 @@ async def test_a_bug_costs_the_gauges_alone() -> None:
         scene.scrape()
         await settled()
         scene.fails = True
-        await scene.clock.advance(scene.monitor.pause_seconds)
+        await scene.clock.advance(scene.monitor.walks.pause_seconds)
         with structlog.testing.capture_logs() as lines:
             scene.scrape()
             await settled()
         assert [line["event"] for line in lines] == ["free_room_not_measured"]
-        assert scene.monitor.pause_seconds == LONGEST_PAUSE_SECONDS
+        assert scene.monitor.walks.pause_seconds == LONGEST_PAUSE_SECONDS
         assert scene.scrape()["unusable_resources"][GPU, "", "cpu"] == 6
     assert caught()[Boundary.HTTP] == before + 1

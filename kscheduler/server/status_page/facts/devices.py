@@ -9,13 +9,13 @@ from typing import Final
 
 import msgspec
 
+from kscheduler.answers.scarce_resources import ScarceResource
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ALL, AllocationResult, ResourceClaim, ResourceSlice
 from kscheduler.devices.ids import DeviceID
 from kscheduler.framework.cluster.devices import Claims, Devices
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_ready
-from kscheduler.server.status_page.facts.heat import ScarceResource
 
 MAX_HOLDERS: Final = 500
 _MAX_REQUESTS: Final = 32

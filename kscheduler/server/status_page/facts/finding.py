@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from kscheduler.aio.tasks import Slicer
-from kscheduler.server.status_page.facts.heat import Cells, share_of, share_of_cpu, share_of_memory
+from kscheduler.server.status_page.facts.heat import HeatMap, share_of, share_of_cpu, share_of_memory
 from kscheduler.server.status_page.sources import PageSources
 
 MAX_FOUND: Final = 100
@@ -42,7 +42,7 @@ class ListedNode(msgspec.Struct, frozen=True):
     pods: int
     allowed_pods: int
     extended: tuple[tuple[int, int], ...]
-    """Requested and allocatable of the extended resources that are shown."""
+    """Requested and allocatable of what else is shown."""
     is_cordoned: bool
     taints: int
 
@@ -86,23 +86,22 @@ def _found(sources: PageSources, key: str) -> FoundPod | None:
 
 
 def listed(
-    sources: PageSources, cells: Cells, zone: str | None, sorted_by: str, page: int, extended: Sequence[str] = ()
+    sources: PageSources, heat: HeatMap, zone: str | None, sorted_by: str, page: int, extended: Sequence[str] = ()
 ) -> NodeList:
-    """A page of the nodes of a zone; `None`: of all. `extended`: the resources that are shown beside CPU and memory.
+    """A page of the nodes of a zone; `None`: of all.
 
-    `sorted_by`: of `SORTED_BY` or `extended`, the fullest first.
+    `extended`: what is shown beside CPU and memory, of `HeatMap.scarce`. `sorted_by`: of `SORTED_BY` or `extended`, the
+    fullest first.
     """
-    nodes = sources.cache.nodes
+    nodes, cells = sources.cache.nodes, heat.cells()
     zones = [name.name if not name.is_rest else None for name in cells.zones for _ in range(name.count)]
     chosen = [at for at in range(len(cells.names)) if zone is None or zones[at] == zone]
     rows = cells.rows[chosen]
     cpu, memory, pods = share_of_cpu(nodes, rows), share_of_memory(nodes, rows), nodes.pod_count[rows]
     column = {"cpu": cpu, "memory": memory, "pods": pods}.get(sorted_by)
-    amounts = [
-        (nodes.amounts(nodes.requested, name, rows), nodes.amounts(nodes.allocatable, name, rows)) for name in extended
-    ]
+    amounts = [heat.amounts(name, rows) for name in extended]
     if sorted_by in extended:
-        column = share_of(nodes, sorted_by, rows)
+        column = share_of(*amounts[extended.index(sorted_by)])
     order = sorted(range(len(chosen)), key=lambda at: (0 if column is None else -column[at], cells.names[chosen[at]]))
     pages = max((len(order) + PAGE_SIZE - 1) // PAGE_SIZE, 1)
     page = min(max(page, 1), pages)

@@ -6,23 +6,26 @@ text with a letter per cell. A picture is drawn from it with one path per letter
 the text of a moment ago needs only the letters that have changed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.answers.scarce_resources import ScarceResource, scarcest
+from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE
 from kscheduler.api.well_known import ZONE
+from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.framework.nodes.node_table import CPU_INDEX, MEMORY_INDEX, NodeTable, Rows
 from kscheduler.framework.pods.requests import is_extended
 
 # Blocks of their own, the largest; the nodes of all further zones stand together.
 MAX_ZONES: Final = 24
-# Extended resources and drivers of devices among the figures, and resources that a picture can be drawn by.
-MAX_SCARCE: Final = 3
+# Extended resources and classes of devices that a picture can be drawn by.
 MAX_CHOICES: Final = 12
-# What a picture of any cluster can show, by its name in the address; extended resources stand beside it.
+# What a picture of any cluster can show, by its name in the address; extended resources and classes of devices stand
+# beside it.
 BY: Final = {"use": "the higher of CPU and memory", "cpu": "CPU", "memory": "memory", "pods": "number of pods"}
 # Letters: nothing requested, more than 90 %, more than all, unschedulable, nothing there to request. Between the first
 # two 1 to 9, tenths rounded up.
@@ -71,27 +74,12 @@ class Summary(msgspec.Struct, frozen=True):
     pods: int
 
 
-class ScarceResource(msgspec.Struct, frozen=True):
-    """Something that few nodes have: an extended resource, or the devices of a driver."""
-
-    name: str
-    requested: int
-    there: int
-
-
-def scarcest(found: Iterable[ScarceResource], most: int = MAX_SCARCE) -> tuple[ScarceResource, ...]:
-    """The few of which the largest share is requested, and of those with equal shares there are fewest.
-
-    Not those of which there is most: a thousand places for a device plugin's helpers on each node say nothing.
-    """
-    return tuple(sorted(found, key=lambda each: (-each.requested / max(each.there, 1), each.there, each.name))[:most])
-
-
 class HeatMap:
     """Reads the node table; keeps the order of the cells while the nodes stay the same."""
 
-    def __init__(self, nodes: NodeTable) -> None:
-        self._nodes = nodes
+    def __init__(self, nodes: NodeTable, devices: ClassDevices | None = None) -> None:
+        """`devices`: on the same nodes, as whoever reads the map has brought them up to date."""
+        self._nodes, self._devices = nodes, devices
         self._cells = Cells((), (), nodes.rows(), 0)
         self._names: tuple[str, ...] | None = None
         self._zone_ids: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
@@ -109,19 +97,33 @@ class HeatMap:
         return self._cells
 
     def choices(self) -> dict[str, str]:
-        """What a picture can show: `BY`, and extended resources, the scarcest first; by name, with its words."""
-        return BY | {each.name: each.name for each in scarcest(self.extended(), MAX_CHOICES)}
+        """What a picture can show: `BY`, and what few nodes have, the scarcest first; by name, with its words."""
+        return BY | {each.name: each.words for each in scarcest(self.scarce(), MAX_CHOICES)}
 
     def letters(self, by: str) -> str:
         """How full each cell is. `by`: of `choices`; of a resource that no node has, no cell has anything."""
         nodes, rows = self._nodes, self.cells().rows
-        share = _SHARES[by](nodes, rows) if by in _SHARES else share_of(nodes, by, rows)
+        requested, there = self.amounts(by, rows) if by not in _SHARES else (None, None)
+        share = _SHARES[by](nodes, rows) if requested is None or there is None else share_of(requested, there)
         tenths = np.clip(np.ceil(share * 10 - 1e-9), 0, 10).astype(np.intp)
         tenths[share > 1] = _OVER_AT
-        if by not in _SHARES:
-            tenths[(share == 0) & (nodes.amounts(nodes.allocatable, by, rows) == 0)] = _NONE_AT
+        if there is not None:
+            tenths[(share == 0) & (there == 0)] = _NONE_AT
         tenths[nodes.unschedulable[rows]] = _CORDONED_AT
         return _LETTERS[tenths].tobytes().decode()
+
+    def amounts(self, name: str, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """How much is requested of an extended resource, or taken of a class of devices, and how much there is."""
+        if name.startswith(IMPLICIT_EXTENDED_RESOURCE) and self._devices is not None:
+            there, taken, _ = self._devices.reached(name.removeprefix(IMPLICIT_EXTENDED_RESOURCE), rows)
+            return taken, there
+        nodes = self._nodes
+        return nodes.amounts(nodes.requested, name, rows), nodes.amounts(nodes.allocatable, name, rows)
+
+    def scarce(self) -> Iterator[ScarceResource]:
+        """What few nodes have, in no order; each has a picture."""
+        yield from self.extended()
+        yield from self._by_class()
 
     def extended(self) -> Iterator[ScarceResource]:
         """The extended resources that nodes have; those that devices alone stand for are of no node."""
@@ -131,9 +133,22 @@ class HeatMap:
             if there:
                 yield ScarceResource(name, int(nodes.amounts(nodes.requested, name, rows).sum()), there)
 
-    def has(self, resource: str) -> bool:
-        """Whether a node has the extended resource."""
-        return any(each.name == resource for each in self.extended())
+    def _by_class(self) -> Iterator[ScarceResource]:
+        devices = self._devices
+        for name in () if devices is None else devices.class_names:
+            sums = [devices.sums(group) for group in devices.groups if group.device_class == name] if devices else []
+            there = sum(each.there for each in sums)
+            if there:
+                taken = sum(each.taken for each in sums)
+                yield ScarceResource(f"{IMPLICIT_EXTENDED_RESOURCE}{name}", taken, there, name)
+
+    def drivers_of_classes(self) -> set[str]:
+        """The drivers whose devices are counted by class."""
+        return set() if self._devices is None else {group.driver for group in self._devices.groups}
+
+    def find(self, name: str) -> ScarceResource | None:
+        """What few nodes have of this name."""
+        return next((each for each in self.scarce() if each.name == name), None)
 
     def summary(self) -> Summary:
         """All nodes in numbers."""
@@ -163,31 +178,26 @@ def _cells_of(by_zone: dict[str, list[tuple[str, int]]], version: int) -> Cells:
     return Cells(tuple(blocks), tuple(name for name, _ in ordered), rows, version)
 
 
-def _share(requested: NDArray[np.int64], allocatable: NDArray[np.int64]) -> Shares:
+def share_of(requested: NDArray[np.int64], allocatable: NDArray[np.int64]) -> Shares:
+    """Of what there is on each row."""
     share = np.full(len(requested), 2.0)
     share[requested <= 0] = 0.0
     np.divide(requested, allocatable, out=share, where=allocatable > 0)
     return share
 
 
-def share_of(nodes: NodeTable, resource: str, rows: Rows) -> Shares:
-    """Of an extended resource."""
-    amounts = nodes.amounts
-    return _share(amounts(nodes.requested, resource, rows), amounts(nodes.allocatable, resource, rows))
-
-
 def share_of_cpu(nodes: NodeTable, rows: Rows) -> Shares:
     """Of CPU."""
-    return _share(nodes.requested[CPU_INDEX][rows], nodes.allocatable[CPU_INDEX][rows])
+    return share_of(nodes.requested[CPU_INDEX][rows], nodes.allocatable[CPU_INDEX][rows])
 
 
 def share_of_memory(nodes: NodeTable, rows: Rows) -> Shares:
-    return _share(nodes.requested[MEMORY_INDEX][rows], nodes.allocatable[MEMORY_INDEX][rows])
+    return share_of(nodes.requested[MEMORY_INDEX][rows], nodes.allocatable[MEMORY_INDEX][rows])
 
 
 def share_of_pods(nodes: NodeTable, rows: Rows) -> Shares:
     """Of the number of pods that the kubelet takes."""
-    return _share(nodes.pod_count[rows], nodes.allowed_pods[rows])
+    return share_of(nodes.pod_count[rows], nodes.allowed_pods[rows])
 
 
 def share_of_use(nodes: NodeTable, rows: Rows) -> Shares:

@@ -1,16 +1,17 @@
 """The overview's sections, each a value that can be compared: a section is rendered again only when it has changed."""
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from kscheduler.answers.pending_in_queue import PendingInQueue
+from kscheduler.answers.scarce_resources import ScarceResource, scarcest
 from kscheduler.scheduling.observations import AttemptResult, Observations
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt, FailedAttempt, RecentPreemption
 from kscheduler.server.status_page.facts.devices import DeviceTotals
-from kscheduler.server.status_page.facts.heat import HeatMap, ScarceResource, Summary, scarcest
+from kscheduler.server.status_page.facts.heat import HeatMap, Summary
 from kscheduler.server.status_page.facts.in_words import seconds_of
 from kscheduler.server.status_page.sources import PageSources
 from kscheduler.telemetry.series import Histogram
@@ -48,7 +49,7 @@ class OverviewFigures(msgspec.Struct, frozen=True):
 
     cluster: Summary
     scarce: tuple[ScarceResource, ...]
-    """Devices by driver and extended resources, those first of which the largest share is requested."""
+    """Extended resources, devices by class, or by driver where no class has them: the scarcest first."""
     pending: int
     scheduled: int
     unschedulable: int
@@ -125,6 +126,11 @@ class OverviewReader:
             "plugins": PluginTimes(plugin_times(self._sources.observations)),
         }
 
+    def _by_driver(self) -> Iterator[ScarceResource]:
+        """Of drivers whose devices are in no class, as far as that is known."""
+        by_class = self._heat.drivers_of_classes()
+        return (each for each in self._devices.by_driver() if each.name not in by_class)
+
     def _figures(self, pending: int) -> OverviewFigures:
         observations = self._sources.observations
         by_result = dict.fromkeys(AttemptResult, 0)
@@ -137,7 +143,7 @@ class OverviewReader:
         ]
         return OverviewFigures(
             cluster=self._heat.summary(),
-            scarce=scarcest((*self._devices.by_driver(), *self._heat.extended())),
+            scarce=scarcest((*self._by_driver(), *self._heat.scarce())),
             pending=pending,
             scheduled=by_result[AttemptResult.SCHEDULED],
             unschedulable=by_result[AttemptResult.UNSCHEDULABLE],
