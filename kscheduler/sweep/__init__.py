@@ -12,6 +12,8 @@
     engines      who makes the runs: this machine, Dask, pods of a Job
     sweeping     the runs that are missing, made and kept
     summary      the rows of each policy together
+    search       weights that serve a goal; search_text: in words
+    page         all of it as an HTML page with plots
 
 A run is a pure function of its spec: on any engine, in any order, interrupted or not, the rows are the same but for
 times.

@@ -38,7 +38,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 def moment_of(cache: Cache, pods: Iterable[Pod], gpu: str) -> Moment:
-    """`pods`: all that there are; `gpu`: the extended resource that counts GPUs."""
+    """`pods`: those that wait, perhaps among others; `gpu`: the extended resource that counts GPUs."""
     waiting = [PodInfo(pod) for pod in pods if not pod.spec.node_name]
     in_use, nodes, rows = nodes_in_use(cache), cache.nodes, cache.nodes.rows()
     computation = fragments(cache, None, lambda: pods_on_nodes(cache), lambda: waiting)
@@ -50,7 +50,7 @@ def moment_of(cache: Cache, pods: Iterable[Pod], gpu: str) -> Moment:
         asked = int(nodes.amounts(nodes.requested, resource, rows).sum())
         allocated[resource] = 100 * asked / has if has else None
         of_resource = found.get(resource)
-        lost = sum(of_resource.lacking.values()) if of_resource is not None else 0
+        lost = of_resource.unusable if of_resource is not None else 0
         free = of_resource.free if of_resource is not None else max(0, has - asked)
         unusable[resource] = (100 * lost / free if free else 0.0) if has else None
         if resource == gpu and has:

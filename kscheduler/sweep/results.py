@@ -2,6 +2,7 @@
 
     DIR/runs/KEY.parquet     the row of the run with this key
     DIR/results.parquet      the rows of the last sweep together, in the order of its grid
+    DIR/index.html           the same with plots
 
 A file is written under another name and renamed: it is there with its whole row, or not there. So a run is done if its
 file is there, no row can be there twice, and a process that is killed loses the runs that were under way. Several may
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _SUFFIX: Final = ".parquet"
 TOGETHER: Final = "results.parquet"
+PAGE: Final = "index.html"
 
 
 class Results:
@@ -52,6 +54,12 @@ class Results:
         """One file with these rows. Raises `OSError`."""
         path = self.directory / TOGETHER
         self._write(rows, path)
+        return path
+
+    def write_page(self, text: str) -> Path:
+        """The page. Raises `OSError`."""
+        path = self.directory / PAGE
+        path.write_text(text, encoding="utf-8")
         return path
 
     def _write(self, rows: Sequence[SweepRow], path: Path) -> None:

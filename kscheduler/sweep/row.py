@@ -71,7 +71,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "gpu_allocated_95": "of a trace: the same when pods that ask for 95 % of all GPUs have come",
     "gpu_allocated_100": "the same at 100 %",
     "gpu_allocated_130": "the same at 130 %",
-    "cpu_unusable": "cpu on nodes where no typical pod that asks for cpu finds all that it requests, in % of free cpu",
+    "cpu_unusable": "cpu on cordoned nodes, and on those where no typical pod that asks for it fits, in % of free cpu",
     "memory_unusable": "memory, likewise",
     "gpu_unusable": "GPUs, likewise; of a trace by device",
     "gpus_free": "GPUs that nobody requests",

@@ -44,6 +44,7 @@ from kscheduler.sweep.trace.profiles import POLICIES
 
 MOST_RUNS: Final = 100_000
 GOALS: Final = ("packing", "waiting", "skew", "price")
+"""`sweep.search` says what each is."""
 _RECORDING_SEED: Final = 0
 
 

@@ -2,6 +2,7 @@
 
     sweep grid.yaml                          all of it on this machine's cores; the same command goes on
     sweep grid.yaml --dask local             the same by Dask
+    sweep grid.yaml --search                 the weights that serve a goal
     sweep grid.yaml --only FGD --list        the runs of one policy, and which of them are done
 
 docs/sweeps.md describes the file, the columns and the engines.
@@ -20,7 +21,7 @@ from kscheduler.cli.parser import AppendText, StoreText
 from kscheduler.cli.refusal import FAILED, INTERRUPTED, missing_extra, refuse, say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kscheduler.sweep.engines.engine import SweepEngine
     from kscheduler.sweep.results import Results
@@ -64,6 +65,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="only the runs whose workload or policy has this in its name; given again: this one, too",
     )
     parser.add_argument("--list", action="store_true", help="print the runs and which are done, and make none")
+    parser.add_argument(
+        "--search",
+        action="store_true",
+        help="look for the weights that serve the goal of the file's search, instead of making the whole grid",
+    )
     engine = parser.add_argument_group("who makes the runs")
     engine.add_argument(
         "--workers",
@@ -108,6 +114,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _wrong(args: argparse.Namespace) -> str:
+    if args.search and (args.only or args.list):
+        return "--search chooses the runs itself; it goes without --only and --list"
     if args.workers is not None and args.workers < 1:
         return "--workers: at least one is needed"
     if args.workers is not None and args.dask not in ("", "local"):
@@ -118,6 +126,8 @@ def _wrong(args: argparse.Namespace) -> str:
 def _run(args: argparse.Namespace, asked: "Sweep", results: "Results") -> int:
     for text in asked.left_out():
         say(text)
+    if args.search:
+        return _search(args, asked, results)
     specs = _chosen(asked.runs(), args.only)
     if not specs:
         return refuse(f"--only {' --only '.join(args.only)}: no run has this in the name of its workload or policy")
@@ -159,33 +169,76 @@ def _engine(args: argparse.Namespace) -> "SweepEngine":
 
 
 def _sweep(specs: "Sequence[RunSpec]", engine: "SweepEngine", results: "Results") -> int:
-    from kscheduler.sweep.engines.engine import EngineError
+    from kscheduler.sweep.page import sweep_page
     from kscheduler.sweep.summary import summary_text
     from kscheduler.sweep.sweeping import sweep
     from kscheduler.text import style_of
 
-    signals_as_usual()  # from here on it ends in order
+    def work(progress: "_Progress") -> int:
+        outcome = sweep(specs, engine, results, progress.show, progress.tell)
+        progress.clear()
+        path = results.write_together(outcome.rows)
+        page = results.write_page(sweep_page(outcome.rows, results.directory.name))
+        print(summary_text(outcome.rows, style_of(sys.stdout)))
+        for row in outcome.failed:
+            say(f"{row.policy} on {row.workload}, seed {row.seed}: {row.error}")
+        again = len(specs) - outcome.made
+        say(f"{len(specs):,} runs, of which {again:,} were done before: {path}, {page}")
+        return FAILED if outcome.failed else _DONE
+
+    def done() -> str:
+        return f"{len({spec.key for spec in specs} & results.done()):,} of {len(specs):,} runs are done"
+
+    return _in_order(work, done)
+
+
+def _search(args: argparse.Namespace, asked: "Sweep", results: "Results") -> int:
+    from kscheduler.sweep.page import sweep_page
+    from kscheduler.sweep.search import search
+    from kscheduler.sweep.search_text import search_lines
+    from kscheduler.sweep.sweeping import sweep
+
+    settings = asked.search
+    if settings is None:
+        return refuse(f"{args.file}: search: Required value: --search needs policy, goal and weights")
+    engine, made = _engine(args), dict[str, "SweepRow"]()
+
+    def work(progress: "_Progress") -> int:
+        def make(specs: "Sequence[RunSpec]") -> "Sequence[SweepRow]":
+            rows = sweep(specs, engine, results, progress.show, progress.tell).rows
+            made.update({row.key: row for row in rows})
+            return rows
+
+        found = search(asked, settings, make)
+        progress.clear()
+        rows = list(made.values())
+        results.write_together(rows)
+        page = results.write_page(sweep_page(rows, results.directory.name, found))
+        for line in search_lines(found):
+            print(line)
+        say(f"{len(rows):,} runs: {page}")
+        return _DONE
+
+    return _in_order(work, lambda: f"{len(made):,} runs are done")
+
+
+def _in_order(work: "Callable[[_Progress], int]", done: "Callable[[], str]") -> int:
+    """The exit code of `work`, which signals end in order."""
+    from kscheduler.sweep.engines.engine import EngineError
+
+    signals_as_usual()
     signal.signal(signal.SIGTERM, _terminate)
     progress = _Progress()
     try:
-        outcome = sweep(specs, engine, results, progress.show, progress.tell)
+        return work(progress)
     except (KeyboardInterrupt, _TerminatedError) as end:
         progress.clear()
-        done = len({spec.key for spec in specs} & results.done())
-        say(f"{done:,} of {len(specs):,} runs are done; the same command goes on")
+        say(f"{done()}; the same command goes on")
         return INTERRUPTED if isinstance(end, KeyboardInterrupt) else _TERMINATED
     except EngineError as problem:
         progress.clear()
         refuse(problem)
         return FAILED
-    progress.clear()
-    path = results.write_together(outcome.rows)
-    print(summary_text(outcome.rows, style_of(sys.stdout)))
-    for row in outcome.failed:
-        say(f"{row.policy} on {row.workload}, seed {row.seed}: {row.error}")
-    again = len(specs) - outcome.made
-    say(f"{len(specs):,} runs, of which {again:,} were done before: {path}")
-    return FAILED if outcome.failed else _DONE
 
 
 class _TerminatedError(BaseException):
