@@ -537,7 +537,8 @@ class GroupQueue:
         if place == ACTIVE:
             if not element.arrived:
                 # Groups of one moment keep their order: the clock may stand still, or have gone back.
-                element.arrived = self._last_arrival = max(now, math.nextafter(self._last_arrival, math.inf))
+                last = self._last_arrival
+                element.arrived = self._last_arrival = now if now > last else math.nextafter(last, math.inf)
             element.initial_attempt_timestamp = element.initial_attempt_timestamp or now
             for member in element.members.values():
                 member.initial_attempt_timestamp = member.initial_attempt_timestamp or now

@@ -81,7 +81,7 @@ class QueuedPodGroup:
         else:
             info.priority = max(member.pod.priority for member in self.members.values())
         # A group that was tried in vain keeps its place: those that came later may pass it, but are not asked first.
-        arrived = min(self.timestamp, self.arrived or self.timestamp)
+        arrived = self.arrived if 0 < self.arrived < self.timestamp else self.timestamp
         return QueuedPodInfo(info, timestamp=arrived, attempts=self.attempts)
 
     def in_order(self, tie_name: Callable[[str], str] = str) -> list[QueuedPodInfo]:
