@@ -131,6 +131,7 @@ class Assembly:
         self.clock = clock
         self.cache = Cache() if cache is None else cache
         self.cache.pod_groups.follow(group_apis(config))
+        self.cache.topology_levels.follow(config.configuration.topology_apis)
         self.cache.topology_levels.configure(config.configuration.topology_levels)
         self.queue = SchedulingQueue(policy_before_profiles())
         self.waiting = WaitingPodTable()

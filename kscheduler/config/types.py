@@ -263,8 +263,8 @@ class KubeSchedulerConfiguration(Settings, frozen=True):
     """Lists of labels of nodes, each from wide (a zone) to narrow (a rack): what is around a level that a pod group
     asks for (kscheduler only). Missing means as the well-known labels say. See docs/pod-groups.md."""
     topology_apis: tuple[str, ...] = msgspec.field(name="topologyAPIs", default=())
-    """Projects whose objects name levels, too: `kueue` (Topology), `volcano` (HyperNode) (kscheduler only); missing
-    means none."""
+    """Projects whose objects name levels, too: `kueue` (Topology; of older Kueues `kueue-v1beta1`), `volcano`
+    (HyperNode) (kscheduler only); missing means none."""
     honor_scheduler_name_annotation: bool | None = None
     """Whether pods whose `spec.schedulerName` is `default-scheduler` may name their scheduler by the annotation
     `scheduler.alpha.kubernetes.io/name` instead (kscheduler only); missing means no. kube-scheduler, if it runs, serves

@@ -90,7 +90,12 @@ def decide_group(scenario: GroupScenario, answers: MemberExtenderResults | None 
     cache = cluster_cache(
         scenario.objects, None, scenario.config.gates, scenario.where, apis, served, scenario.unserved
     )
-    cache.topology_levels.configure(scenario.config.configuration.topology_levels)
+    configuration = scenario.config.configuration
+    cache.topology_levels.configure(configuration.topology_levels)
+    cache.topology_levels.follow(configuration.topology_apis)
+    for kind in cache.topology_levels.kinds:
+        for named in getattr(scenario.objects, kind.plural):
+            cache.topology_levels.put(named)
     for known in scenario.definitions:
         cache.pod_groups.put(known)
     ports = scenario_ports(scenario.objects)

@@ -20,6 +20,7 @@ from kscheduler.api.devices import GROUP as DEVICES
 from kscheduler.api.groups import SCHEDULER_PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS
 from kscheduler.api.releases import VERSION
 from kscheduler.api.served_kinds import NEWEST, SERVED, is_of_kubernetes, served_instead
+from kscheduler.api.topologies import TOPOLOGY_KINDS
 from kscheduler.scenario.fields import nearest
 from kscheduler.scenario.object_files import Document
 
@@ -27,7 +28,8 @@ Tree = dict[str, Any]
 
 # Kinds of other projects that scheduling rules read.
 _OF_OTHERS: Final = frozenset(
-    (kind.group_version, kind.name) for kind in (SCHEDULER_PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS)
+    (kind.group_version, kind.name)
+    for kind in (SCHEDULER_PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS, *TOPOLOGY_KINDS.values())
 )
 # Fields of a request in v1beta1 that are below `exactly` since v1beta2.
 _EXACTLY: Final = (

@@ -21,6 +21,7 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.api.new_objects import UncheckableObjectError, objections
 from kscheduler.api.priority import PRIORITY_CLASS, SYSTEM_PRIORITIES, default_priority_class
 from kscheduler.api.storage import PersistentVolumeClaim, StorageClass, default_class
+from kscheduler.api.topologies import TOPOLOGY_KINDS
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import misspelt, nearest
@@ -35,6 +36,8 @@ KIND_BY_NAME: Final[Mapping[str, Kind]] = {kind.name: kind for kind in KINDS.val
 _OF_KUBERNETES: Final = tuple(api for kind in COMPOSITES.values() for api in kubernetes_apis(None, kind))
 # By `apiVersion` and `kind`.
 _GROUP_APIS: Final = {(api.kind.group_version, api.kind.name): api for api in (*_OF_KUBERNETES, *OTHER_APIS.values())}
+_TOPOLOGY_KINDS: Final = {(kind.group_version, kind.name): kind for kind in TOPOLOGY_KINDS.values()}
+_PLURALS_OF_TOPOLOGIES: Final = tuple(dict.fromkeys(kind.plural for kind in TOPOLOGY_KINDS.values()))
 NO_CLASSES: Final[Mapping[str, Tree]] = {}
 # No rule reads it, but claims are made from it.
 CLAIM_TEMPLATE: Final = RESOURCE_CLAIM_TEMPLATES.name
@@ -51,7 +54,9 @@ DUMPED: Final = ("nodes", "pods", "resourceclaims", "resourceclaimtemplates", "r
 class Manifests:
     """The objects of a file, sorted for a scheduler."""
 
-    objects: dict[str, list[KubeObject]] = field(default_factory=lambda: {plural: [] for plural in KINDS})
+    objects: dict[str, list[KubeObject]] = field(
+        default_factory=lambda: {plural: [] for plural in (*KINDS, *_PLURALS_OF_TOPOLOGIES)}
+    )
     """By resource name."""
     priority_classes: dict[str, Tree] = field(default_factory=dict)
     claim_templates: list[ResourceClaimTemplate] = field(default_factory=list)
@@ -149,7 +154,9 @@ def sorted_out(
 def _sort_in(document: Document, found: Manifests, group_apis: Mapping[tuple[str, str], GroupAPI]) -> None:
     """Raises `ScenarioError`."""
     name = str(document.tree.get("kind"))
-    kind, group_api = KIND_BY_NAME.get(name), group_apis.get((str(document.tree.get("apiVersion")), name))
+    full_name = str(document.tree.get("apiVersion")), name
+    kind = KIND_BY_NAME.get(name) or _TOPOLOGY_KINDS.get(full_name)
+    group_api = group_apis.get(full_name)
     if kind is not None:
         found.objects[kind.plural].append(read_object(document, kind, found))
     elif group_api is not None:
@@ -274,7 +281,8 @@ def new_pod(tree: Tree, known: Manifests, where: str) -> Pod:
 def merged(objects: ClusterObjects, more: Manifests) -> ClusterObjects:
     """The cluster with further objects; an object replaces another of the same name. Groups are not among them."""
     fields: dict[str, Any] = {
-        plural: _replaced(getattr(objects, plural), more.objects.get(plural, ())) for plural in KINDS
+        plural: _replaced(getattr(objects, plural), more.objects.get(plural, ()))
+        for plural in (*KINDS, *_PLURALS_OF_TOPOLOGIES)
     }
     fields["resourceclaimtemplates"] = _replaced(objects.resourceclaimtemplates, more.claim_templates)
     fields["persistentvolumeclaims"] = tuple(

@@ -40,6 +40,7 @@ from kscheduler.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from kscheduler.api.topologies import HyperNode, KueueTopology
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from kscheduler.config.errors import ConfigError
@@ -87,6 +88,10 @@ class ClusterObjects(msgspec.Struct, frozen=True):
     """Of scheduling.k8s.io, with the feature gate GenericWorkload."""
     compositepodgroups: tuple[CompositePodGroup, ...] = ()
     """With the feature gate CompositePodGroup."""
+    topologies: tuple[KueueTopology, ...] = ()
+    """Of Kueue, where `topologyAPIs` names it."""
+    hypernodes: tuple[HyperNode, ...] = ()
+    """Of Volcano, likewise."""
 
     def groups(self, kind: Kind) -> Sequence[KubeObject]:
         """The pod groups of a kind; those of other projects are not here."""

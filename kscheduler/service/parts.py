@@ -33,6 +33,7 @@ from kscheduler.api.kinds import (
     Kind,
 )
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.topologies import TOPOLOGY_KINDS
 from kscheduler.assembly import ApplyResult, Assembly, CompiledConfiguration, Ports, group_apis
 from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.client.access.connection import Connection, host_of
@@ -144,13 +145,14 @@ class Parts:
         annotated = {"pods": AnnotatedPodTransform()} if self._configuration.honor_scheduler_name_annotation else None
         self.group_kinds = {api.kind.resource: api.kind for api in group_apis(options.config)}
         """The kinds of pod groups that are followed, by resource."""
-        kinds = (*WATCHED, *self.group_kinds.values())
+        topology_kinds = tuple(TOPOLOGY_KINDS[name] for name in self._configuration.topology_apis)
+        kinds = (*WATCHED, *self.group_kinds.values(), *topology_kinds)
         self.informers = InformerFactory(
             self.client,
             kinds,
             transforms=annotated,
             clock=self.clock,
-            may_be_absent=(DEVICE_TAINT_RULES,),
+            may_be_absent=(DEVICE_TAINT_RULES, *topology_kinds),
             views=earlier.views if earlier is not None else None,
             holds_room=lambda uid: self.assembly.cache.is_assumed(uid),  # noqa: PLW0108  it comes after the informers
         )

@@ -10,14 +10,22 @@ labels, and at the last the named labels themselves.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.api.kinds import Kind
+from kscheduler.api.topologies import TOPOLOGY_KINDS, HyperNode, KueueTopology
 from kscheduler.api.well_known import HOSTNAME, REGION, ZONE
-from kscheduler.framework.cluster.topology_request import NARROWEST, WIDEST, TopologyRequest, tier_key
+from kscheduler.framework.cluster.topology_request import (
+    NARROWEST,
+    WIDEST,
+    TopologyRequest,
+    tier_key,
+    tier_of_key,
+)
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 
 # Labels that clouds and NVIDIA's topograph set, roughly from wide to narrow.
@@ -53,6 +61,8 @@ class TopologyLevel(msgspec.Struct, frozen=True):
     """The label of nodes, or the name of a tier."""
     alias: str = ""
     """Another name of a tier."""
+    tier: int | None = None
+    """Tier 1 is the narrowest; `None`: it is a label, which has a tier only by its place."""
     domains: Mapping[str, str] | None = None
     """By node its domain; `None`: the label's value says it."""
 
@@ -81,6 +91,11 @@ class LevelList(msgspec.Struct, frozen=True):
     levels: tuple[TopologyLevel, ...]
     """From wide to narrow."""
 
+    @property
+    def has_tiers(self) -> bool:
+        """Whether its levels have tiers of their own."""
+        return self.levels[0].tier is not None
+
     def place_of(self, name: str) -> int:
         """The number of the level that is named so; -1: there is none."""
         if name == WIDEST:
@@ -90,9 +105,15 @@ class LevelList(msgspec.Struct, frozen=True):
         last = len(keys) - 1 - (keys[-1] == HOSTNAME and len(keys) > 1)
         if name == NARROWEST:
             return last
-        tiers = {tier_key(last - place + 1): place for place in range(last + 1)}
-        aliases = {level.alias: place for place, level in enumerate(self.levels) if level.alias}
-        return keys.index(name) if name in keys else aliases.get(name, tiers.get(name, -1))
+        for place, level in enumerate(self.levels):
+            if name in (level.key, level.alias):
+                return place
+        tier = tier_of_key(name)
+        if tier is None:
+            return -1
+        # The widest level that is not beyond the tier; labels are counted from the narrowest.
+        tiers = [last - place + 1 if level.tier is None else level.tier for place, level in enumerate(self.levels)]
+        return next((place for place in range(last + 1) if tiers[place] <= tier), -1)
 
     def answers(self, request: TopologyRequest) -> bool:
         """Whether it has all levels that the request names."""
@@ -105,31 +126,68 @@ class TopologyLevels:
     """All lists that are known."""
 
     def __init__(self) -> None:
+        self.kinds: tuple[Kind, ...] = ()
+        """Kinds of objects that are followed."""
         self.configured: tuple[LevelList, ...] = ()
         """Those of the configuration."""
         self._of_objects: dict[str, LevelList] = {}
-        """By the key of an object."""
+        """By name of Kueue's object."""
+        self._hyper_nodes: dict[str, HyperNode] = {}
+        self._tiers: tuple[object, LevelList | None] = None, None
+        """For which nodes the HyperNodes were looked through last, and their levels."""
 
     def configure(self, lists: Iterable[Sequence[str]]) -> None:
         """Take these lists of labels from the configuration."""
         self.configured = tuple(level_list(f"topologyLevels[{number}]", keys) for number, keys in enumerate(lists))
 
-    def put(self, key: str, levels: LevelList) -> None:
-        """Add the list of an object, or replace it."""
-        self._of_objects[key] = levels
+    def follow(self, names: Iterable[str]) -> None:
+        """Which projects' objects there are (`topologyAPIs`)."""
+        self.kinds = tuple(TOPOLOGY_KINDS[name] for name in names)
 
-    def remove(self, key: str) -> None:
+    def put(self, obj: KueueTopology | HyperNode) -> None:
+        """Add an object, or replace it."""
+        name = obj.metadata.name
+        if isinstance(obj, HyperNode):
+            self._hyper_nodes[name] = obj
+            self._tiers = None, None
+        elif obj.spec.levels:
+            keys = dict.fromkeys(level.node_label for level in obj.spec.levels[:MAX_LEVELS])
+            self._of_objects[name] = level_list(f"Topology {name}", keys)
+        else:
+            self._of_objects.pop(name, None)
+
+    def remove(self, obj: KueueTopology | HyperNode) -> None:
         """The object is gone."""
-        self._of_objects.pop(key, None)
+        known: dict[str, Any] = self._hyper_nodes if isinstance(obj, HyperNode) else self._of_objects
+        known.pop(obj.metadata.name, None)
+        self._tiers = None, None
 
-    def lists(self) -> tuple[LevelList, ...]:
-        """Those of the configuration, then those of objects by name."""
-        return *self.configured, *(self._of_objects[key] for key in sorted(self._of_objects))
+    def lists(self, nodes: NodeTable) -> tuple[LevelList, ...]:
+        """Those of the configuration, then Kueue's by name, then the tiers of HyperNodes."""
+        kueue = [self._of_objects[name] for name in sorted(self._of_objects)]
+        tiers = self._levels_of_hyper_nodes(nodes) if self._hyper_nodes else None
+        return *self.configured, *kueue, *(() if tiers is None else (tiers,))
+
+    def _levels_of_hyper_nodes(self, nodes: NodeTable) -> LevelList | None:
+        version, known = self._tiers
+        if version == nodes.node_columns_version and version is not None:
+            return known
+        from kscheduler.state.hyper_nodes import tiers_of  # it loads RE2, which few need
+
+        infos = (nodes.info(row).node for row in nodes.rows().tolist())
+        levels = [
+            TopologyLevel(tier_key(tier.number), tier_key(tier.name) if tier.name else "", tier.number, tier.domains)
+            for tier in tiers_of(self._hyper_nodes, [node for node in infos if node is not None])[-MAX_LEVELS:]
+        ]
+        found = LevelList("HyperNodes", tuple(levels)) if levels else None
+        self._tiers = nodes.node_columns_version, found
+        return found
 
     def find(self, request: TopologyRequest, nodes: NodeTable, rows: Rows) -> LevelList | str:
         """The list that the request means, or what is wrong."""
-        known = self.lists()
-        for found in known:
+        known = self.lists(nodes)
+        # Tiers are those of HyperNodes, where there are any.
+        for found in sorted(known, key=lambda each: not each.has_tiers) if request.names_tiers else known:
             if found.answers(request):
                 return found
         derived = _derived(request.labels, nodes, rows)

@@ -60,7 +60,7 @@ PERCENTAGE_OF_PLACEMENTS = "percentageOfPlacementsToScore"
 # What `podGroupAPIs` may name.
 POD_GROUP_APIS = ("scheduler-plugins", "volcano")
 # What `topologyAPIs` may name.
-TOPOLOGY_APIS = ("kueue", "volcano")
+TOPOLOGY_APIS = ("kueue", "kueue-v1beta1", "volcano")
 # Levels of a list, as in Kueue's Topology, and lists.
 _MAX_LEVELS = 16
 

@@ -13,6 +13,7 @@ from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import DEVICE_TAINT_RULES, KINDS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.priority import PRIORITY_CLASSES_PATH, classes_of, listed_classes
+from kscheduler.api.topologies import TOPOLOGY_KINDS
 from kscheduler.assembly import group_apis
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.lists import ListDecoder
@@ -81,6 +82,7 @@ async def live_query(
     if key is not None:
         unserved: list[str] = []
         objects, groups = await read_cluster(client, notes), await read_groups(client, served, notes, unserved)
+        objects = await read_topologies(client, served, objects, notes)
         members = [each for each in objects.pods if waiting_group_of(each, served) == key]
         templates = await _claim_templates(client, *members)
         objects = await _with_all_templates(client, objects, templates.values())
@@ -210,6 +212,7 @@ async def read_input(
     notes: list[str] = []
     objects = await read_cluster(client, notes)
     groups = await read_groups(client, served, notes) if with_groups else []
+    objects = await read_topologies(client, served, objects, notes) if with_groups else objects
     if with_templates or (with_groups and any(pod.names_claim_templates for pod in objects.pods)):
         objects = await read_claim_templates(client, objects, notes)
     classes = await read_priority_classes(client, notes) if with_priority_classes else {}
@@ -256,6 +259,15 @@ async def read_groups(
                 unserved.append(api.kind.resource)
             notes.append(f"{api.kind.resource} are left out, and the answer may be wrong where they matter: {error}")
     return found
+
+
+async def read_topologies(
+    client: APIClient, served: Serving, objects: ClusterObjects, notes: list[str]
+) -> ClusterObjects:
+    """The cluster with the objects that name levels of its topology, of the projects that are followed."""
+    kinds = [TOPOLOGY_KINDS[name] for name in served.config.configuration.topology_apis]
+    found: dict[str, Any] = {kind.plural: tuple(await _list(client, kind, notes)) for kind in kinds}
+    return msgspec.structs.replace(objects, **found)
 
 
 async def _list(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeObject]:

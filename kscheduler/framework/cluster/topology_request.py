@@ -76,6 +76,12 @@ def tier_key(tier: int | str) -> str:
     return f"tier {tier}"
 
 
+def tier_of_key(name: str) -> int | None:
+    """The number in such a name; `None`: it is a name of another kind."""
+    number = name.removeprefix("tier ")
+    return int(number) if number != name and number.isascii() and number.isdigit() and len(number) < 10 else None
+
+
 def request_in_annotations(annotations: Mapping[str, str]) -> TopologyRequest | None:
     """What the annotations ask for; `None`: nothing."""
     if ANNOTATIONS.isdisjoint(annotations):

@@ -14,6 +14,7 @@ from typing import Any, Final
 from kscheduler.api.groups import COMPOSITE_POD_GROUPS, COMPOSITES, POD_GROUPS, CompositePodGroup
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.api.releases import BEHAVIOURS
+from kscheduler.api.topologies import HYPER_NODES, TOPOLOGY_KINDS
 from kscheduler.config.errors import ConfigError
 from kscheduler.recorder.blocks import SegmentError
 from kscheduler.recorder.entries import DECISIONS, OUTCOMES, Digest, Entry, Op, outcome
@@ -133,7 +134,8 @@ def _kind_of(resource: str, followed: str) -> Kind:
 
 
 _OF_GROUPS: Final = (POD_GROUPS, COMPOSITE_POD_GROUPS, *(api.kind for api in OTHER_APIS.values()))
-_KINDS: Final = {kind.resource: kind for kind in (*KINDS.values(), *_OF_GROUPS)}
+_OF_TOPOLOGIES: Final = (TOPOLOGY_KINDS["kueue"], HYPER_NODES)
+_KINDS: Final = {kind.resource: kind for kind in (*KINDS.values(), *_OF_GROUPS, *_OF_TOPOLOGIES)}
 
 
 class Replay:

@@ -13,6 +13,7 @@ from kscheduler.api.core import Namespace
 from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.topologies import HyperNode, KueueTopology
 from kscheduler.framework.events import ActionType, ClusterEvent, Resource
 from kscheduler.informers.informer import Handler
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
@@ -25,6 +26,7 @@ from kscheduler.state.pod_groups import PodGroupTable
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.state.storage.volumes import VolumeTable
 from kscheduler.state.topology.counters import TopologyCounts
+from kscheduler.state.topology_levels import TopologyLevels
 
 # Namespaces, from their informer to the counters and the queue: namespace selectors match the current labels.
 #
@@ -105,7 +107,9 @@ class PodGroupHandler:
         self._handled(self._added, began)
 
     def on_update(self, old: Any, new: Any) -> None:
-        """A group has changed: it may ask for fewer members. With another parent it is another group."""
+        """A group has changed: it may ask for fewer members, or for another topology. With another parent it is
+        another group.
+        """
         began, now = self._clock.monotonic(), self._clock.time()
         before, after = self._api.definition_of(old), self._api.definition_of(new)
         if before.parent != after.parent:
@@ -113,7 +117,7 @@ class PodGroupHandler:
             self.on_add(new, initial=False)
             return
         self._table.put(after)
-        if before.min_count != after.min_count:
+        if before.min_count != after.min_count or before.topology != after.topology:
             self._queue.group_changed(after.key, now)
             self._queue.move_all(self._updated, old, new, now)
         self._handled(self._updated, began)
@@ -360,6 +364,29 @@ _ACTIONS: Final = (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)
 _EVENTS: Final = {(resource, action): ClusterEvent(resource, action) for resource in _RESOURCES for action in _ACTIONS}
 
 
+class TopologyHandler:
+    """Objects that name levels. A group that waits for one is tried again after its backoff. Implements
+    `informers.Handler`.
+    """
+
+    def __init__(self, levels: TopologyLevels) -> None:
+        self._levels = levels
+
+    def on_add(self, obj: KueueTopology | HyperNode, initial: bool) -> None:
+        """An object has appeared."""
+        del initial
+        self._levels.put(obj)
+
+    def on_update(self, old: KueueTopology | HyperNode, new: KueueTopology | HyperNode) -> None:
+        """An object has changed."""
+        del old
+        self._levels.put(new)
+
+    def on_delete(self, obj: KueueTopology | HyperNode) -> None:
+        """An object is gone."""
+        self._levels.remove(obj)
+
+
 def handlers_of(
     pods: PodHandler,
     nodes: NodeHandler,
@@ -378,4 +405,5 @@ def handlers_of(
         **storage_handlers(cache.volumes, *seen),
         **device_handlers(cache.devices, *seen),
         **{api.kind: PodGroupHandler(api, table, *seen) for api in table.apis},
+        **{kind: TopologyHandler(cache.topology_levels) for kind in cache.topology_levels.kinds},
     }

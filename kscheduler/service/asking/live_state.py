@@ -35,6 +35,8 @@ def live_objects(parts: Parts, *, in_order: bool = False, without: Collection[st
         objects["pods"] = _in_order(objects["pods"], parts)
     for kind in (api.kind for api in group_apis(parts.assembly.config) if api.kind.group == POD_GROUPS.group):
         objects[kind.plural] = tuple(parts.informers.informer(kind).store.list())
+    for kind in parts.assembly.cache.topology_levels.kinds:
+        objects[kind.plural] = tuple(parts.informers.informer(kind).store.list())
     return ClusterObjects(**objects)
 
 

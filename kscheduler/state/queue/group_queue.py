@@ -9,16 +9,20 @@
 
 The root is one element of the queue (`QueuedPodGroup`), in the same heaps as pods. A member that PreEnqueue keeps out
 keeps the whole group out (gated). A rejected group is never parked: it is tried again when its backoff is over. The
-longest backoff grows with the square root of the number of members.
+longest backoff grows with the square root of the number of members. It keeps its place in the order: groups that came
+later may pass it, but it is tried before them.
 
 Of a tree of groups the root is the element, with the members of all its leaves. A member is incomplete until the watch
 has shown every group up to the root; one that goes makes the members below it incomplete, and the others stay.
 
 Pods that are in no group never come here. What is different from kube-scheduler: a member that has failed after the
 decision (Permit, PreBind, Bind) waits for its own backoff before its group is tried again, and a group of which all
-members have come back for that of the group; so what is refused forever is no endless loop.
+members have come back for that of the group; so what is refused forever is no endless loop. A rejected group keeps its
+place, and where room gets free its backoff ends: else small groups, whose backoff is short, would take the room that
+large ones wait for.
 """
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -26,7 +30,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework import events
 from kscheduler.framework.cluster.pod_groups import GroupKey, PodGroupView, has_quorum, why_incomplete
-from kscheduler.framework.events import ClusterEvent
+from kscheduler.framework.events import ActionType, ClusterEvent, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.state.queue.admission import QueueAdmission, QueuePolicy
@@ -41,6 +45,17 @@ INCOMPLETE: Final = "incomplete"
 PENDING: Final = "pending"
 # The PreEnqueue plugin whose verdict only the group itself and its members can change.
 OWN_GATE: Final = "GangScheduling"
+# So many rejected groups are tried for one event at most; the others wait for the end of their backoff.
+_MOST_WOKEN: Final = 64
+# What makes room: a pod that leaves a node, a node that comes or changes in what decides.
+_ROOM: Final = (
+    events.ASSIGNED_POD_DELETE,
+    events.NODE_ADD,
+    ClusterEvent(
+        Resource.NODE,
+        ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT,
+    ),
+)
 
 
 class IncompleteGroup(NamedTuple):
@@ -70,6 +85,9 @@ class GroupQueue:
         """Both by the group that the pods name. All pending ones are of a tree that is being tried."""
         self._group_of: dict[str, GroupKey] = {}
         """By key of the pod: everyone who waits here, with the group that it names."""
+        self._rejected: dict[GroupKey, None] = {}
+        """Of the elements in backoff those that found no room, in the order in which they were tried."""
+        self._last_arrival = 0.0
         self._tried: dict[GroupKey, frozenset[str]] = {}
         """By root that is being tried, its members' keys; several where extenders are asked about groups."""
 
@@ -191,7 +209,7 @@ class GroupQueue:
 
     def has_gated(self) -> bool:
         """Whether any group waits for an event."""
-        return bool(self._gated)
+        return bool(self._gated or self._rejected)
 
     # --- members ------------------------------------------------------------------------------------------------------
 
@@ -369,6 +387,8 @@ class GroupQueue:
     def popped(self, element: QueuedPodGroup) -> None:
         """The group left its heap to be tried; until `attempted` its members are pending."""
         del self._elements[element.key]
+        if self._rejected:
+            self._rejected.pop(element.key, None)
         self._tried[element.key] = frozenset(element.members)
         for key in element.members:
             del self._group_of[key]
@@ -393,6 +413,7 @@ class GroupQueue:
             unschedulable_count=tried.unschedulable_count,
             consecutive_errors_count=tried.consecutive_errors_count,
             initial_attempt_timestamp=tried.initial_attempt_timestamp,
+            arrived=tried.arrived,
         )
         if outcome is GroupOutcome.SUCCESS and pending.keys() >= tried.members.keys():
             outcome = GroupOutcome.REJECTED  # all have come back, so trying the rest at once would be without end
@@ -406,6 +427,10 @@ class GroupQueue:
             element.timestamp = now
         is_over = outcome is GroupOutcome.SUCCESS
         element.backoff_expiration = 0.0 if is_over else self._policy.backoff.expiration(element, len(element))
+        if outcome is GroupOutcome.REJECTED:
+            if len(self._rejected) > 2 * len(self._elements) + _MOST_WOKEN:  # most are gone
+                self._rejected = {key: None for key in self._rejected if key in self._elements}
+            self._rejected[element.key] = None
         if outcome is GroupOutcome.ERROR and element.pod.pod.spec.scheduler_name in self._policy.stopped:
             element.backoff_expiration = expiration_without_hope(now)
         self._place(element, QueueingStrategy.AFTER_BACKOFF, events.SCHEDULE_ATTEMPT_FAILURE, now)
@@ -418,6 +443,8 @@ class GroupQueue:
         What only the group's own gate keeps out hears of its own members alone: in a filling cluster every arriving pod
         would otherwise ask every waiting gang.
         """
+        if self._rejected and any(makes_room.matches(event) for makes_room in _ROOM):
+            self._end_backoffs(now)
         keys = (self._view.key_of(each) for each in (old, new) if isinstance(each, Pod))
         own = {self._view.root_of(key) for key in keys if key is not None}
         for element in list(self._gated.values()):
@@ -426,6 +453,22 @@ class GroupQueue:
             strategy = self._strategy(element, event, old, new)
             if strategy is not QueueingStrategy.SKIP:
                 self._move(element, strategy, event.label, now)
+
+    def _end_backoffs(self, now: float) -> None:
+        """There is room, and those that came first are tried first: with the next second, when all has gone that goes
+        together, but not sooner after their last attempt than after a first one.
+        """
+        found = [self._elements[key] for key in self._rejected if key in self._elements]
+        self._rejected.clear()
+        in_backoff = [element for element in found if element.place == BACKOFF]
+        order = sorted(in_backoff, key=self._sub_queues.order_of)
+        for element in order[:_MOST_WOKEN]:
+            soonest = math.floor(max(now, element.timestamp + self._policy.backoff.initial_seconds))
+            if element.backoff_expiration > soonest:
+                self._sub_queues.take_out(element)
+                element.backoff_expiration = soonest
+                self._sub_queues.put(element, BACKOFF)
+        self._rejected.update(dict.fromkeys(element.key for element in order[_MOST_WOKEN:]))
 
     def _strategy(
         self, element: QueuedPodGroup, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None
@@ -492,6 +535,10 @@ class GroupQueue:
     def _put(self, element: QueuedPodGroup, place: str, label: str, now: float) -> None:
         self._elements[element.key] = element
         if place == ACTIVE:
+            if not element.arrived:
+                # Groups of one moment keep their order: the clock may stand still, or have gone back.
+                last = self._last_arrival
+                element.arrived = self._last_arrival = now if now > last else math.nextafter(last, math.inf)
             element.initial_attempt_timestamp = element.initial_attempt_timestamp or now
             for member in element.members.values():
                 member.initial_attempt_timestamp = member.initial_attempt_timestamp or now

@@ -34,6 +34,8 @@ class QueuedPodGroup:
     unschedulable_count: int = 0
     consecutive_errors_count: int = 0
     initial_attempt_timestamp: float | None = None
+    arrived: float = 0.0
+    """When it could be tried for the first time: no two groups of a queue have the same; 0 before that."""
     backoff_expiration: float = 0.0
     place: str = ""
     gating_plugin: str = ""
@@ -72,13 +74,15 @@ class QueuedPodGroup:
 
     @property
     def representative(self) -> QueuedPodInfo:
-        """What QueueSort compares: a member with the group's priority and the group's time."""
+        """What QueueSort compares: a member with the group's priority and the time of its arrival."""
         info = PodInfo(self.pod.pod)
         if self.definition.priority is not None:
             info.priority = self.definition.priority
         else:
             info.priority = max(member.pod.priority for member in self.members.values())
-        return QueuedPodInfo(info, timestamp=self.timestamp, attempts=self.attempts)
+        # A group that was tried in vain keeps its place: those that came later may pass it, but are not asked first.
+        arrived = self.arrived if 0 < self.arrived < self.timestamp else self.timestamp
+        return QueuedPodInfo(info, timestamp=arrived, attempts=self.attempts)
 
     def in_order(self, tie_name: Callable[[str], str] = str) -> list[QueuedPodInfo]:
         """The members in the order in which they are tried; `tie_name`: of `NodeTable`."""

@@ -89,12 +89,14 @@ class SubQueues:
 
     def __init__(self, sort_key: SortKey, gated: GatedPods | None = None) -> None:
         self._sort_key = sort_key
-        self._active: KeyedHeap[Ready] = KeyedHeap(self._order)
-        self._costly: KeyedHeap[Ready] = KeyedHeap(self._order)
+        self._active: KeyedHeap[Ready] = KeyedHeap(self.order_of)
+        self._costly: KeyedHeap[Ready] = KeyedHeap(self.order_of)
         """Active, too."""
         self._costly_keys = self._costly.keys()
         self.costly_turns = CostlyPodBudget()
-        self._backoff: KeyedHeap[Ready] = KeyedHeap(lambda element: (element.backoff_expiration, self._order(element)))
+        self._backoff: KeyedHeap[Ready] = KeyedHeap(
+            lambda element: (element.backoff_expiration, self.order_of(element))
+        )
         self._error_backoff: KeyedHeap[Ready] = KeyedHeap(lambda element: element.backoff_expiration)
         heaps = self._active, self._costly, self._backoff, self._error_backoff
         self._heaps = tuple((heap, heap.keys()) for heap in heaps)
@@ -107,7 +109,8 @@ class SubQueues:
         self.rejections: Counter[tuple[str, str]] = Counter()
         """The number of waiting pods rejected by each (plugin, profile)."""
 
-    def _order(self, element: Ready) -> Any:
+    def order_of(self, element: Ready) -> Any:
+        """What elements are popped by."""
         if isinstance(element, QueuedPodInfo):
             return self._sort_key(element)
         return self._sort_key(element.best if isinstance(element, EquivalenceGroup) else element.representative)

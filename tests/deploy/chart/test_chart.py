@@ -177,6 +177,17 @@ def test_pod_groups_bring_their_gate_their_apis_and_the_rights_with_which_they_a
     assert yaml.safe_load(configuration["data"]["config.yaml"])["podGroupAPIs"] == ["scheduler-plugins", "volcano"]
 
 
+def test_levels_of_the_topology_bring_the_right_to_read_them() -> None:
+    (configuration,) = (one for one in of_kind("topologies", "ConfigMap") if "config.yaml" in one["data"])
+    tree = yaml.safe_load(configuration["data"]["config.yaml"])
+    assert tree["topologyAPIs"] == ["kueue", "volcano"]
+    assert tree["topologyLevels"] == [["topology.kubernetes.io/zone", "example.com/rack"]]
+    rules = [rule for one in of_kind("topologies", "ClusterRole") for rule in one["rules"]]
+    read = {(rule["apiGroups"][0], *rule["resources"], *rule["verbs"]) for rule in rules if rule.get("apiGroups")}
+    assert ("kueue.x-k8s.io", "topologies", "list", "watch") in read
+    assert ("topology.volcano.sh", "hypernodes", "list", "watch") in read
+
+
 @pytest.mark.parametrize("mode", ["second", "shadow"])
 @pytest.mark.parametrize("has_trees", [False, True], ids=["groups", "trees"])
 @pytest.mark.parametrize("version", [name for name, each in BEHAVIOURS.items() if each.has_pod_group_post_filter])

@@ -43,6 +43,14 @@ profiles:
 podGroupAPIs:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .Values.topologyAPIs }}
+topologyAPIs:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $config.topologyLevels }}
+topologyLevels:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- with $config.extenders }}
 extenders:
   {{- toYaml . | nindent 2 }}
@@ -282,7 +290,7 @@ since a pod that exceeds it is evicted. Empty: there is a volume, or no recordin
 {{- define "kscheduler.droppedValues" -}}
 {{- $config := .Values.config }}
 {{- if $config.existingConfigMap }}
-{{- range $name := list "parallelism" "percentageOfNodesToScore" "podInitialBackoffSeconds" "podMaxBackoffSeconds" "honorSchedulerNameAnnotation" }}
+{{- range $name := list "parallelism" "percentageOfNodesToScore" "podInitialBackoffSeconds" "podMaxBackoffSeconds" "honorSchedulerNameAnnotation" "topologyLevels" }}
 {{- if index $config $name }}
 {{- fail (printf "config.existingConfigMap: %s is taken from there; take config.%s out, and write it into that ConfigMap" $name $name) }}
 {{- end }}

@@ -1,0 +1,1 @@
+"""Gangs in virtual time: files with nodes and gangs, played through the scheduler itself."""

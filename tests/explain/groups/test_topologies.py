@@ -1,0 +1,65 @@
+"""A group that asks for a topology is explained with the domains that were tried, and why."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kscheduler.api.groups import SCHEDULER_PLUGINS_LABEL
+from tests.explain.scenarios import Tree, node_tree, pod_tree
+from tests.explain.test_command import run
+
+CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+podGroupAPIs: [scheduler-plugins]
+topologyAPIs: [kueue]
+profiles: [{schedulerName: default-scheduler}]
+"""
+RACKS = {"a": "r0", "b": "r0", "c": "r1", "d": "r1", "e": "r1"}
+
+
+def dump(tmp_path: Path, members: int, asked: str) -> tuple[str, str]:
+    """A file of five nodes in two racks of one block, a gang that asks for racks, and Kueue's Topology."""
+    nodes = []
+    for name, rack in RACKS.items():
+        tree = node_tree(name, cpu="1")
+        tree["metadata"]["labels"] = {"example.com/block": "b0", "example.com/rack": rack}
+        nodes.append({"apiVersion": "v1", "kind": "Node", **tree})
+    pods: list[Tree] = []
+    for number in range(members):
+        member = pod_tree(f"m-{number}", cpu="1")
+        member["metadata"]["labels"] = {SCHEDULER_PLUGINS_LABEL: "g"}
+        pods.append({"apiVersion": "v1", "kind": "Pod", **member})
+    annotations = {f"kueue.x-k8s.io/podset-{asked}-topology": "example.com/rack"}
+    metadata = {"name": "g", "namespace": "default", "annotations": annotations}
+    gang = {"metadata": metadata, "spec": {"minMember": members}}
+    levels = {"levels": [{"nodeLabel": "example.com/block"}, {"nodeLabel": "example.com/rack"}]}
+    topology = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Topology", "metadata": {"name": "t"}, "spec": levels}
+    items = [*nodes, {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", **gang}, topology, *pods]
+    path, config = tmp_path / "dump.json", tmp_path / "config.yaml"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
+    config.write_text(CONFIG, encoding="utf-8")
+    return str(path), str(config)
+
+
+def test_the_domains_of_a_group_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, config = dump(tmp_path, 2, "required")
+    assert run("--from", path, "--config", config) == 0
+    out, _ = capsys.readouterr()
+    why = "1 of 1 example.com/block, 1 of 2 example.com/rack"
+    assert f'  placement "b0/r0" (2 nodes): fits - chosen: {why}\n' in out
+
+
+def test_a_group_over_several_racks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, config = dump(tmp_path, 4, "preferred")
+    assert run("--from", path, "--config", config) == 0
+    out, _ = capsys.readouterr()
+    assert '  placement "b0/r0 (1), b0/r1 (3)" (5 nodes): fits - chosen' in out
+
+
+def test_what_no_rack_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, config = dump(tmp_path, 4, "required")
+    run("--from", path, "--config", config)
+    out, _ = capsys.readouterr()
+    assert "0/2 domains of example.com/rack have room for 4 members: at most 3 fit into one" in out
