@@ -24,7 +24,8 @@ large ones wait for.
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from typing import Final, NamedTuple
+from heapq import nsmallest
+from typing import Any, Final, NamedTuple
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
@@ -45,8 +46,10 @@ INCOMPLETE: Final = "incomplete"
 PENDING: Final = "pending"
 # The PreEnqueue plugin whose verdict only the group itself and its members can change.
 OWN_GATE: Final = "GangScheduling"
-# So many rejected groups are tried for one event at most; the others wait for the end of their backoff.
+# So many rejected groups are tried in a second at most, with so many members; the others wait for the end of their
+# backoff.
 _MOST_WOKEN: Final = 64
+_MOST_MEMBERS_WOKEN: Final = 512
 # What makes room: a pod that leaves a node, a node that comes or changes in what decides.
 _ROOM: Final = (
     events.ASSIGNED_POD_DELETE,
@@ -85,8 +88,10 @@ class GroupQueue:
         """Both by the group that the pods name. All pending ones are of a tree that is being tried."""
         self._group_of: dict[str, GroupKey] = {}
         """By key of the pod: everyone who waits here, with the group that it names."""
-        self._rejected: dict[GroupKey, None] = {}
-        """Of the elements in backoff those that found no room, in the order in which they were tried."""
+        self._rejected: dict[GroupKey, Any] = {}
+        """Elements in backoff that found no room, with their places in the order; and some that have left since."""
+        self._has_room = False
+        """Room has got free since rejected groups were tried."""
         self._last_arrival = 0.0
         self._tried: dict[GroupKey, frozenset[str]] = {}
         """By root that is being tried, its members' keys; several where extenders are asked about groups."""
@@ -428,9 +433,9 @@ class GroupQueue:
         is_over = outcome is GroupOutcome.SUCCESS
         element.backoff_expiration = 0.0 if is_over else self._policy.backoff.expiration(element, len(element))
         if outcome is GroupOutcome.REJECTED:
-            if len(self._rejected) > 2 * len(self._elements) + _MOST_WOKEN:  # most are gone
-                self._rejected = {key: None for key in self._rejected if key in self._elements}
-            self._rejected[element.key] = None
+            self._rejected[element.key] = self._sub_queues.order_of(element)
+            if len(self._rejected) > 2 * len(self._elements) + _MOST_WOKEN:  # most have left
+                self._keep_rejected()
         if outcome is GroupOutcome.ERROR and element.pod.pod.spec.scheduler_name in self._policy.stopped:
             element.backoff_expiration = expiration_without_hope(now)
         self._place(element, QueueingStrategy.AFTER_BACKOFF, events.SCHEDULE_ATTEMPT_FAILURE, now)
@@ -444,7 +449,7 @@ class GroupQueue:
         would otherwise ask every waiting gang.
         """
         if self._rejected and any(makes_room.matches(event) for makes_room in _ROOM):
-            self._end_backoffs(now)
+            self._has_room = True
         keys = (self._view.key_of(each) for each in (old, new) if isinstance(each, Pod))
         own = {self._view.root_of(key) for key in keys if key is not None}
         for element in list(self._gated.values()):
@@ -453,22 +458,6 @@ class GroupQueue:
             strategy = self._strategy(element, event, old, new)
             if strategy is not QueueingStrategy.SKIP:
                 self._move(element, strategy, event.label, now)
-
-    def _end_backoffs(self, now: float) -> None:
-        """There is room, and those that came first are tried first: with the next second, when all has gone that goes
-        together, but not sooner after their last attempt than after a first one.
-        """
-        found = [self._elements[key] for key in self._rejected if key in self._elements]
-        self._rejected.clear()
-        in_backoff = [element for element in found if element.place == BACKOFF]
-        order = sorted(in_backoff, key=self._sub_queues.order_of)
-        for element in order[:_MOST_WOKEN]:
-            soonest = math.floor(max(now, element.timestamp + self._policy.backoff.initial_seconds))
-            if element.backoff_expiration > soonest:
-                self._sub_queues.take_out(element)
-                element.backoff_expiration = soonest
-                self._sub_queues.put(element, BACKOFF)
-        self._rejected.update(dict.fromkeys(element.key for element in order[_MOST_WOKEN:]))
 
     def _strategy(
         self, element: QueuedPodGroup, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None
@@ -483,6 +472,34 @@ class GroupQueue:
                     return strategy
                 best = best if strategy is QueueingStrategy.SKIP else strategy
         return best
+
+    def end_backoffs(self, now: float) -> None:
+        """Once a second: if room has got free, the rejected groups that came first are tried, and those behind them.
+
+        None is tried sooner after its last attempt than after its first one: those behind it wait for it.
+        """
+        if not self._has_room:
+            return
+        self._has_room, members = False, 0
+        self._keep_rejected()
+        for key in nsmallest(_MOST_WOKEN, self._rejected, self._rejected.__getitem__):
+            element = self._elements[key]
+            members += len(element)
+            if members > max(_MOST_MEMBERS_WOKEN, len(element)):
+                break
+            if element.timestamp + self._policy.backoff.initial_seconds > now:
+                self._has_room = True
+                break
+            del self._rejected[key]
+            self._sub_queues.take_out(element)
+            element.backoff_expiration = now
+            self._sub_queues.put(element, BACKOFF)
+
+    def _keep_rejected(self) -> None:
+        elements = self._elements
+        self._rejected = {
+            key: order for key, order in self._rejected.items() if key in elements and elements[key].place == BACKOFF
+        }
 
     def flush(self, longest_seconds: float, now: float) -> None:
         """The safety net: groups that have been gated for so long are asked about again."""

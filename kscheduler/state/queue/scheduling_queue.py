@@ -509,9 +509,11 @@ class SchedulingQueue:
     def flush_backoff(self, now: float) -> None:
         """Once a second: move the pods whose backoff is over to the active queue. PreEnqueue has admitted them before.
 
-        Pods that cost much get a part of the second.
+        Pods that cost much get a part of the second. Where room has got free, the backoff of rejected groups ends.
         """
         self._sub_queues.costly_turns.second_passed()
+        if self._groups is not None:
+            self._groups.end_backoffs(now)
         while ripe := [head for head in self._sub_queues.heads_of_backoff() if not is_backing_off(head, now)]:
             for element in ripe:
                 self._sub_queues.take_out(element)

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from kscheduler.state.queue import group_queue
 from tests.builders import make_node, make_pod
 from tests.scheduling.groups.world import World
 
@@ -69,3 +72,25 @@ async def test_room_that_comes_and_goes_is_no_busy_loop() -> None:
         found = world.queue.find("default/pair-0")
         assert found is not None
         assert found[1].attempts <= 22, "once a second at most"
+
+
+async def test_one_room_wakes_no_more_groups_than_a_second_has_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_queue, "_MOST_MEMBERS_WOKEN", 4)
+    world = World()
+    world.nodes(1)
+    async with world.working():
+        world.add(make_pod("old", **WHOLE))
+        await world.settle()
+        for name in ("a", "b", "c"):
+            world.gang(name, 2, **WHOLE)
+            await world.settle()
+        await world.pass_seconds(70)
+        before = attempts(world)
+        world.delete("old")
+        await world.pass_seconds(2)
+        assert [after - tried for after, tried in zip(attempts(world), before, strict=True)] == [1, 1, 0]
+
+
+def attempts(world: World) -> list[int]:
+    found = [world.queue.find(f"default/{name}-0") for name in ("a", "b", "c")]
+    return [queued.attempts for each in found if each is not None for queued in each[1:2]]
