@@ -1,6 +1,6 @@
 """Sweeps: a grid of policies, workloads, node shapes and seeds, run by run, and what can be read of it.
 
-    sweep_file   what is asked, as a file: read strictly
+    sweep_file   what is asked, as a file: read strictly; sweep_settings: its fields
     run_spec     a run as a value, and its key
     running      a run: spec -> row
     row          the row, and what its columns mean

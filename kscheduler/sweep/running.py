@@ -1,6 +1,5 @@
 """A run: a function of its spec, and of nothing else."""
 
-import asyncio
 import hashlib
 import os
 import platform
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kscheduler.aio.synchronous import run_synchronously
 from kscheduler.recorder.alternatives.run_measurements import quantile
 from kscheduler.recorder.replaying.replay import last_run_of
 from kscheduler.state.cache import Cache
@@ -117,7 +117,7 @@ def _of_trace(spec: RunSpec, workload: TraceWorkload | SyntheticWorkload) -> dic
     else:
         decides = configured(spec.policy, (SCHEDULER,), typical_pods=as_typical_pods(mix), has_shared_devices=True)
     player = TracePlayer(run, decides)
-    placements = asyncio.run(player.placements())
+    placements = run_synchronously(player.placements())
     points = dict(curve(run, placements))
     idle = idle_devices(run, placements, mix)
     # What did not fit is gone from the cluster, but belongs to the pods that are typical.

@@ -31,7 +31,8 @@ from kscheduler.sweep.policies import check
 from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import PlayedPolicy, RunSpec, code_version
 from kscheduler.sweep.summary import workload_of
-from kscheduler.sweep.sweep_file import SearchSettings, Sweep, goes_with, seeds_of, with_weights
+from kscheduler.sweep.sweep_file import Sweep, goes_with, seeds_of, with_weights
+from kscheduler.sweep.sweep_settings import SearchSettings
 
 _DRAWS: Final = 1000
 _END_WAIT_SECONDS: Final = 3600.0

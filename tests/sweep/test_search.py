@@ -12,7 +12,8 @@ from kscheduler.sweep.run_spec import RecordedWorkload, RunSpec, Workload
 from kscheduler.sweep.running import unrun
 from kscheduler.sweep.search import loss, search
 from kscheduler.sweep.search_text import search_lines
-from kscheduler.sweep.sweep_file import SearchSettings, Sweep
+from kscheduler.sweep.sweep_file import Sweep
+from kscheduler.sweep.sweep_settings import SearchSettings
 from tests.sweep.sweeps import DEFAULT, GPU, SHOP, TINY, spec
 
 WEIGHTS = (1, 2, 3, 4, 5, 6, 7, 8, 9)

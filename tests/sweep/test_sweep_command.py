@@ -64,6 +64,12 @@ def test_a_signal_ends_it_with_what_is_done_and_the_same_command_goes_on(
     ("flags", "message"),
     [
         (["--workers", "0"], "--workers: at least one is needed"),
+        (["--on-cluster"], "--on-cluster: --image IMAGE is needed"),
+        (["--on-cluster", "--image", "i", "--dask", "local"], "--on-cluster goes without --dask"),
+        (["--image", "i"], "--image and --data-claim go with --on-cluster"),
+        (["--search"], "search: Required value: --search needs policy, goal and weights"),
+        (["--search", "--list"], "--search chooses the runs itself"),
+        (["--shard", "{file}"], "--shard is for the pods of --on-cluster"),
         (["--only", "nobody"], "--only nobody: no run has this"),
         (["--results", "{file}"], "s.yaml/runs: Not a directory"),
     ],

@@ -2,6 +2,7 @@
 
     sweep grid.yaml                          all of it on this machine's cores; the same command goes on
     sweep grid.yaml --dask local             the same by Dask
+    sweep grid.yaml --on-cluster --image I   the same by pods of a cluster
     sweep grid.yaml --search                 the weights that serve a goal
     sweep grid.yaml --only FGD --list        the runs of one policy, and which of them are done
 
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
+from kscheduler.cli.cluster_flags import add_cluster, live_client, namespace_of
 from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.parser import AppendText, StoreText
 from kscheduler.cli.refusal import FAILED, INTERRUPTED, missing_extra, refuse, say
@@ -49,7 +51,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         epilog=_EPILOG,
         allow_abbrev=False,
     )
-    parser.add_argument("file", metavar="FILE", help="workloads, policies, seeds ... (YAML)")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="workloads, policies, seeds ... (YAML)")
     parser.add_argument(
         "--results",
         action=StoreText,
@@ -86,13 +88,38 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="workers of a Dask cluster: the address of its scheduler (tcp://host:8786), or local for one of --workers "
         "processes on this machine",
     )
+    cluster = parser.add_argument_group("pods of a Kubernetes cluster")
+    cluster.add_argument(
+        "--on-cluster",
+        action="store_true",
+        help="write an Indexed Job whose pods make the runs, and collect their rows from the pods' logs",
+    )
+    cluster.add_argument("--image", action=StoreText, metavar="IMAGE", default="", help="of kscheduler, this version")
+    cluster.add_argument(
+        "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="default: that of the context"
+    )
+    cluster.add_argument("--pods", type=int, metavar="N", default=4, help="how many run at a time (default 4)")
+    cluster.add_argument(
+        "--data-claim",
+        action=StoreText,
+        metavar="NAME",
+        default="",
+        help="a PersistentVolumeClaim with the traces and recordings, mounted where they are here",
+    )
+    add_cluster(cluster)
+    cluster.add_argument("--shard", action=StoreText, metavar="FILE", default="", help=argparse.SUPPRESS)
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     """Make the runs, print the table, return the exit code."""
+    from kscheduler.client.errors import ClientError, ConfigurationError
     from kscheduler.config.errors import ConfigError
 
+    if args.shard:
+        return _shard(args.shard)
+    if args.file is None:
+        return refuse("FILE: which sweep? A file with workloads, policies and seeds")
     try:
         from kscheduler.sweep.results import Results
         from kscheduler.sweep.sweep_file import read_sweep
@@ -105,8 +132,11 @@ def run(args: argparse.Namespace) -> int:
         return _run(args, asked, results)
     except ModuleNotFoundError as error:
         return missing_extra("sweep", error)
-    except ConfigError as problem:
+    except (ConfigError, ConfigurationError) as problem:
         return refuse(problem)
+    except ClientError as problem:
+        refuse(problem)
+        return FAILED
     except BrokenPipeError:
         raise
     except OSError as problem:
@@ -118,12 +148,36 @@ def _wrong(args: argparse.Namespace) -> str:
         return "--search chooses the runs itself; it goes without --only and --list"
     if args.workers is not None and args.workers < 1:
         return "--workers: at least one is needed"
+    if args.on_cluster:
+        return _wrong_on_cluster(args)
+    if args.image or args.data_claim:
+        return "--image and --data-claim go with --on-cluster"
     if args.workers is not None and args.dask not in ("", "local"):
         return "--workers: how many a Dask cluster has is its own to say; it goes with --dask local"
     return ""
 
 
+def _wrong_on_cluster(args: argparse.Namespace) -> str:
+    if args.dask or args.workers is not None or args.search:
+        return "--on-cluster goes without --dask, --workers and --search"
+    if not args.image:
+        return "--on-cluster: --image IMAGE is needed: one of kscheduler, of this version"
+    return "" if args.pods >= 1 else "--pods: at least one is needed"
+
+
+def _shard(path: str) -> int:
+    from kscheduler.sweep.engines.engine import EngineError
+    from kscheduler.sweep.engines.indexed_job import run_shard
+
+    try:
+        return run_shard(Path(path))
+    except EngineError as problem:
+        return refuse(problem)
+
+
 def _run(args: argparse.Namespace, asked: "Sweep", results: "Results") -> int:
+    from kscheduler.sweep.engines.indexed_job import data_folder
+
     for text in asked.left_out():
         say(text)
     if args.search:
@@ -133,7 +187,9 @@ def _run(args: argparse.Namespace, asked: "Sweep", results: "Results") -> int:
         return refuse(f"--only {' --only '.join(args.only)}: no run has this in the name of its workload or policy")
     if args.list:
         return _list(specs, results)
-    return _sweep(specs, _engine(args), results)
+    if args.on_cluster and data_folder(specs) and not args.data_claim:
+        return refuse("--on-cluster: traces and recordings are read from a volume: --data-claim NAME is needed")
+    return _sweep(specs, _engine(args, specs), results)
 
 
 def _chosen(specs: "Sequence[RunSpec]", only: "Sequence[str]") -> "Sequence[RunSpec]":
@@ -157,7 +213,12 @@ def _list(specs: "Sequence[RunSpec]", results: "Results") -> int:
     return _DONE
 
 
-def _engine(args: argparse.Namespace) -> "SweepEngine":
+def _engine(args: argparse.Namespace, specs: "Sequence[RunSpec]" = ()) -> "SweepEngine":
+    if args.on_cluster:
+        from kscheduler.sweep.engines.indexed_job import IndexedJobEngine, JobSettings
+
+        settings = JobSettings(namespace_of(args), args.image, args.pods, args.data_claim)
+        return IndexedJobEngine(lambda: live_client(args), settings, specs)
     workers = args.workers or len(os.sched_getaffinity(0))
     if args.dask:
         from kscheduler.sweep.engines.dask_cluster import DaskEngine

@@ -3,6 +3,7 @@
     engine        the port, and the worker's side of it
     local         processes on this machine
     dask_cluster  workers of a Dask cluster
+    indexed_job   pods of a Job in a Kubernetes cluster
 
 A run that raises is a row with its error. A worker that dies is told; its run is made again, a few times. Who stops
 taking rows ends the workers.
