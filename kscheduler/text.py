@@ -4,7 +4,6 @@ import os
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
@@ -53,8 +52,7 @@ _ESCAPES: Final = re.compile(r"\x1b\[[0-9]*m")
 BOLD, RED, GREEN, YELLOW, DIM = "1", "31", "32", "33", "2"
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(msgspec.Struct, frozen=True):
     """Colour and width of the text."""
 
     colour: bool = False

@@ -7,6 +7,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
 
+from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.assembly.configuration_checks import profile_problems
 from kscheduler.assembly.configured import ConfigurationReader, Configured
 from kscheduler.config.errors import ConfigError, config_error
@@ -34,7 +35,7 @@ def one_profile(data: bytes, where: str, name: str) -> Tree:
         raise config_error("profiles", "a list of profiles is needed", where)
     if tree.get("extenders"):
         raise config_error("extenders", "a run asks no extenders: it must give the same result again", where)
-    names = [str(each.get("schedulerName", "default-scheduler")) for each in profiles]
+    names = [str(each.get("schedulerName", DEFAULT_SCHEDULER_NAME)) for each in profiles]
     if not name and len(profiles) > 1:
         raise config_error("profiles", f"`profile` must say which of {', '.join(names)} places the pods", where)
     if name and name not in names:
