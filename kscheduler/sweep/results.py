@@ -9,6 +9,7 @@ file is there, no row can be there twice, and a process that is killed loses the
 write to one directory.
 """
 
+import errno
 import os
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -47,7 +48,7 @@ class Results:
             self._write([row], self._runs / f"{row.key}{_SUFFIX}")
 
     def get(self, key: str) -> SweepRow:
-        """The row of a run that is done. Raises `OSError`, `pyarrow.ArrowInvalid`."""
+        """The row of a run that is done. Raises `OSError`."""
         return read_rows(self._runs / f"{key}{_SUFFIX}")[0]
 
     def write_together(self, rows: Sequence[SweepRow]) -> Path:
@@ -74,10 +75,14 @@ class Results:
 
 
 def read_rows(path: Path) -> list[SweepRow]:
-    """The rows of a file of ours. Raises `OSError`, `pyarrow.ArrowInvalid`."""
-    from pyarrow import parquet
+    """The rows of a file of ours. Raises `OSError`."""
+    from pyarrow import ArrowInvalid, parquet
 
-    table = parquet.ParquetFile(path).read()
+    try:
+        table = parquet.ParquetFile(path).read()
+    except ArrowInvalid as problem:
+        reason = f"no Parquet file: {problem}; without it the run is made again"
+        raise OSError(errno.EIO, reason, str(path)) from None
     return [SweepRow(**row) for row in table.to_pylist()]
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.aio.synchronous import run_synchronously
+from kscheduler.assembly import Assembly
 from kscheduler.recorder.alternatives.run_measurements import quantile
 from kscheduler.recorder.replaying.replay import last_run_of
 from kscheduler.state.cache import Cache
@@ -50,6 +51,10 @@ _SHOWN: Final = (95, 100, 130)
 # Of the percents that arrive: a run ends with the task that would exceed them.
 _NEAR: Final = 5
 _LONGEST_ERROR: Final = 1000
+
+
+class FailedPluginError(RuntimeError):
+    """A plugin has failed, so that the pods are not where the policy would have put them."""
 
 
 class StaleDataError(ValueError):
@@ -118,6 +123,7 @@ def _of_trace(spec: RunSpec, workload: TraceWorkload | SyntheticWorkload) -> dic
         decides = configured(spec.policy, (SCHEDULER,), typical_pods=as_typical_pods(mix), has_shared_devices=True)
     player = TracePlayer(run, decides)
     placements = run_synchronously(player.placements())
+    _check_plugins(player.assembly)
     points = dict(curve(run, placements))
     idle = idle_devices(run, placements, mix)
     # What did not fit is gone from the cluster, but belongs to the pods that are typical.
@@ -184,6 +190,7 @@ def _shaped(nodes: tuple[Machine, ...], shape: NodeShaping) -> tuple[Machine, ..
 
 def _of_timed(timed: TimedRun) -> dict[str, Any]:
     measured = timed.end()
+    _check_plugins(timed.run.assembly)
     waits = measured.queue_seconds
     cache: Cache = timed.run.assembly.cache
     return {
@@ -197,6 +204,14 @@ def _of_timed(timed: TimedRun) -> dict[str, Any]:
         "queue_seconds_p99": quantile(waits, 0.99),
         "placements": _digest(f"{uid} {placement.node}" for uid, placement in sorted(measured.placed.items())),
     }
+
+
+def _check_plugins(assembly: Assembly) -> None:
+    """Raises `FailedPluginError`: also a call that exceeded its time budget on a busy machine is a failure."""
+    failures = assembly.ports.observations.plugin_failures
+    told = [f"{plugin} ({point}) {count:g} times" for (plugin, point), count in sorted(failures.items()) if count]
+    if told:
+        raise FailedPluginError(f"plugins failed: {', '.join(told)}")
 
 
 def _digest(lines: Iterable[str]) -> str:

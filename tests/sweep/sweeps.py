@@ -14,10 +14,11 @@ from kscheduler.sweep.run_spec import (
     PlayedPolicy,
     RunSpec,
     SyntheticWorkload,
+    TraceWorkload,
     Workload,
     code_version,
 )
-from kscheduler.sweep.running import run
+from kscheduler.sweep.running import run, trace_digest
 
 GPU = "nvidia.com/gpu"
 DEFAULT = PlayedPolicy("default", "profile", json.dumps(default_profile()))
@@ -30,6 +31,12 @@ SHOP = GeneratedWorkload(
     arrival_seconds=2.0,
     life_seconds=30.0,
     gpu=GPU,
+)
+
+NODE_FILE = "sn,cpu_milli,memory_mib,gpu,model\nn0,8000,16384,2,T4\nn1,8000,16384,2,P100\n"
+TASK_FILE = (
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"
+    "t0,1000,1024,1,1000,\nt1,1000,1024,1,500,T4\nt2,1000,1024,1,500,\nt3,500,512,0,0,\n"
 )
 
 
@@ -61,3 +68,10 @@ def told() -> tuple[list[str], Tell]:
 def write(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def trace(folder: Path, workload: str = "default") -> TraceWorkload:
+    """A trace of two nodes and four tasks, as the user's files."""
+    (folder / "openb_node_list_gpu_node.csv").write_text(NODE_FILE)
+    (folder / f"openb_pod_list_{workload}.csv").write_text(TASK_FILE)
+    return TraceWorkload("t", str(folder), workload, 1.3, trace_digest(folder, workload))

@@ -24,18 +24,13 @@ from kscheduler.sweep.run_spec import (
     code_version,
     digest_of,
 )
-from kscheduler.sweep.running import recording_digest, run, trace_digest
+from kscheduler.sweep.running import recording_digest, run
 from kscheduler.sweep.trace.openb import TraceError
 from tests.docs.source_index import text_of
 from tests.recorder.recorded import record
-from tests.sweep.sweeps import DEFAULT, GPU, SHOP, TINY, spec
+from tests.sweep.sweeps import DEFAULT, GPU, SHOP, TASK_FILE, TINY, spec, trace
 
 replace = msgspec.structs.replace
-NODE_FILE = "sn,cpu_milli,memory_mib,gpu,model\nn0,8000,16384,2,T4\nn1,8000,16384,2,P100\n"
-TASK_FILE = (
-    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"
-    "t0,1000,1024,1,1000,\nt1,1000,1024,1,500,T4\nt2,1000,1024,1,500,\nt3,500,512,0,0,\n"
-)
 
 
 @pytest.mark.parametrize("workload", [TINY, SHOP], ids=["trace", "timed"])
@@ -86,12 +81,6 @@ def test_a_run_of_other_code_or_other_data_is_refused_by_the_one_that_makes_it(t
     trace(tmp_path)
     of_trace = RunSpec(DEFAULT, TraceWorkload("t", str(tmp_path), "default", 1.0, "stale"), 1, code_version())
     assert "the trace is not the one that the sweep began with" in run(of_trace).error
-
-
-def trace(folder: Path) -> TraceWorkload:
-    (folder / "openb_node_list_gpu_node.csv").write_text(NODE_FILE)
-    (folder / "openb_pod_list_default.csv").write_text(TASK_FILE)
-    return TraceWorkload("t", str(folder), "default", 1.3, trace_digest(folder, "default"))
 
 
 def test_a_trace_is_read_from_the_users_files(tmp_path: Path) -> None:
@@ -219,6 +208,15 @@ def test_a_plugin_goes_with_the_run_where_its_file_is_not_there() -> None:
     row = run(spec(policy=policy, workload=SHOP))
     assert row.error == ""
     assert row.placements != run(spec(workload=SHOP)).placements
+
+
+@pytest.mark.parametrize("workload", [TINY, SHOP], ids=["trace", "timed"])
+def test_a_run_whose_plugin_fails_is_none_of_its_policy(workload: Any) -> None:
+    text = 'from kscheduler import plugin\n\n@plugin("Fails")\ndef score(pod, node):\n    return 1 // 0\n'
+    policy = replace(DEFAULT, plugins=(PolicyPlugin("/nowhere/fails.py", "1", text),), enables_plugins=True)
+    row = run(spec(policy=policy, workload=workload))
+    assert row.error.startswith("FailedPluginError: plugins failed: Fails (Score) ")
+    assert row.placements == ""
 
 
 def test_a_run_that_raises_is_a_row_with_its_error() -> None:

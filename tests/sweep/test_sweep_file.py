@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from kscheduler.config.errors import ConfigError
+from kscheduler.sweep.running import run
 from kscheduler.sweep.sweep_file import Sweep, read_sweep
+from kscheduler.sweep.trace.openb import LISTS
 from tests.docs.source_index import ROOT
 from tests.recorder.recorded import record
-from tests.sweep.sweeps import write
+from tests.sweep.sweeps import trace, write
 
 WORKLOADS = "workloads: [{name: w, synthetic: {scale: 0.01}}]\n"
 POLICIES = "policies: [{name: p}]\n"
@@ -102,5 +104,22 @@ def test_a_recording_is_played_once_and_only_by_what_can_play_it(tmp_path: Path)
     assert found.left_out() == ("FGD is not for week", "as-it-was is not for w")
 
 
-def test_the_example_is_sound() -> None:
-    assert len(read_sweep(str(ROOT / "deploy" / "examples" / "sweep.yaml")).runs()) == 2 * 3 * 3
+EXAMPLES = ROOT / "deploy" / "examples"
+
+
+def test_the_example_is_played() -> None:
+    found = read_sweep(str(EXAMPLES / "sweep.yaml"))
+    runs = found.runs()
+    assert len(runs) == 2 * 3 * 3
+    assert [run(each).error for each in (runs[0], runs[-1])] == ["", ""]
+    assert found.search is not None
+
+
+def test_the_example_of_the_trace_has_all_of_it(tmp_path: Path) -> None:
+    (tmp_path / "openb").mkdir()
+    for name in LISTS:
+        trace(tmp_path / "openb", name)
+    text = (EXAMPLES / "sweep-openb.yaml").read_text()
+    runs = read_sweep(str(write(tmp_path / "sweep-openb.yaml", text))).runs()
+    assert len(runs) == len({each.key for each in runs}) == 17 * 6 * 5
+    assert run(runs[0]).error == ""

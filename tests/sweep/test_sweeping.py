@@ -69,6 +69,15 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list((tmp_path / "runs").iterdir()) == []
 
 
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    path = tmp_path / "runs" / f"{SPECS[0].key}.parquet"
+    path.write_bytes(b"")
+    with pytest.raises(OSError, match="without it the run is made again") as raised:
+        rows_of(results, HereEngine())
+    assert raised.value.filename == str(path)
+
+
 def test_rows_are_parquet_with_types_and_meanings(tmp_path: Path) -> None:
     results = Results(tmp_path)
     row = unrun(SPECS[0])

@@ -219,7 +219,7 @@ def _engine(args: argparse.Namespace, specs: "Sequence[RunSpec]" = ()) -> "Sweep
 
         settings = JobSettings(namespace_of(args), args.image, args.pods, args.data_claim)
         return IndexedJobEngine(lambda: live_client(args), settings, specs)
-    workers = args.workers or len(os.sched_getaffinity(0))
+    workers = args.workers or _cores()
     if args.dask:
         from kscheduler.sweep.engines.dask_cluster import DaskEngine
 
@@ -227,6 +227,11 @@ def _engine(args: argparse.Namespace, specs: "Sequence[RunSpec]" = ()) -> "Sweep
     from kscheduler.sweep.engines.local import LocalEngine
 
     return LocalEngine(workers)
+
+
+def _cores() -> int:
+    """That this process may use, where the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _sweep(specs: "Sequence[RunSpec]", engine: "SweepEngine", results: "Results") -> int:

@@ -32,7 +32,7 @@ class LocalEngine:
         self._workers = workers
 
     def rows(self, specs: Sequence[RunSpec], tell: Tell) -> Generator[SweepRow, None, None]:
-        """Raises `EngineError` where workers die before they have taken a run."""
+        """Raises `EngineError` where no process can be started."""
         from kscheduler.sweep.running import unrun
 
         waiting, died = deque(specs), Counter[str]()
@@ -45,10 +45,12 @@ class LocalEngine:
                     spec = worker.spec
                     row = worker.take()
                     if row is not None:
+                        worker.give(waiting)  # before the row is kept, which takes a while
                         yield row
                     elif spec is not None:
                         died[spec.key] += 1
                         why = f"worker {worker.pid} ended {worker.ending()} in {_called(spec)}"
+                        worker.end()
                         fresh = pool[pool.index(worker)] = _Worker()
                         if died[spec.key] < ATTEMPTS:
                             tell(f"{why}; the run is made again")
@@ -57,8 +59,6 @@ class LocalEngine:
                             tell(why)
                             yield unrun(spec, f"{why}, {ATTEMPTS} times")
                         fresh.give(waiting)
-                        continue
-                    worker.give(waiting)
         finally:
             for worker in pool:
                 worker.end()
