@@ -16,6 +16,7 @@ from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import RunSpec
 
 # `--dask local`: a cluster on this machine, which ends with the sweep.
+_LOOPBACK: Final = "127.0.0.1"
 LOCAL: Final = "local"
 _CONNECT_SECONDS: Final = 30
 _PREFIX: Final = "kscheduler-sweep-"
@@ -56,7 +57,13 @@ class DaskEngine:
             with interrupts_blocked():
                 if address == LOCAL:
                     own = distributed.LocalCluster(
-                        n_workers=self._workers, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+                        n_workers=self._workers,
+                        threads_per_worker=1,
+                        host=_LOOPBACK,
+                        # Without a port of its own a second sweep on this machine is refused.
+                        dashboard_address=f"{_LOOPBACK}:0",
+                        worker_dashboard_address=f"{_LOOPBACK}:0",
+                        silence_logs="CRITICAL",
                     )
                     address = ends.enter_context(own)
                 return ends.enter_context(distributed.Client(address, timeout=_CONNECT_SECONDS))
