@@ -42,6 +42,7 @@ from kscheduler.scheduling.groups.group_placement import (
     placements_of,
     to_try,
 )
+from kscheduler.scheduling.groups.topology_search import domains_for_tree
 
 _Results = dict[GroupKey, GroupResult]
 # Told of a group that was tried in placements, with the result.
@@ -120,14 +121,23 @@ class _CompositeCycle:
         placements = placements_of(inputs, within)
         if isinstance(placements, GroupResult):
             return placements
-        result = self._best_placement(inputs, placements, results)
-        result.generated = len(placements)
+        request = inputs.group.topology
+        if request is None:
+            order, enough = to_try(inputs, placements)
+        else:
+            domains = [domains_for_tree(inputs, request, placement) for placement in placements]
+            order = [domain for each in domains if not isinstance(each, GroupResult) for domain in each]
+            enough = 1
+            refused = next((each for each in domains if isinstance(each, GroupResult)), None)
+            if refused is not None and not order:
+                return refused
+        result = self._best_placement(inputs, order, enough, results)
+        result.generated = len(placements) if request is None else len(order)
         return result
 
     def _best_placement(
-        self, inputs: GroupInputs, placements: Sequence[GroupPlacement], results: _Results
+        self, inputs: GroupInputs, placements: Sequence[GroupPlacement], enough: int, results: _Results
     ) -> GroupResult:
-        placements, enough = to_try(inputs, placements)
         tried: list[TriedPlacement] = []
         trees: list[_Results] = []
         before = len(self._assumed)

@@ -96,6 +96,34 @@ def place_by_topology(inputs: GroupInputs, request: TopologyRequest, within: Row
     return search.run()
 
 
+def domains_for_tree(
+    inputs: GroupInputs, request: TopologyRequest, parent: GroupPlacement
+) -> Sequence[GroupPlacement] | GroupResult:
+    """The placements of a group of groups in the order in which they are to be tried: the first that fits is the best.
+
+    One domain of the level that is asked for, the tightest that holds all members first, then wider ones; what a soft
+    request cannot have is the parent at the end. Or the result of a group that has none.
+    """
+    key = inputs.group.key
+    if request.problem:
+        return GroupResult(error(f"{key.typed}: {request.problem}", fault=Fault.POD_GROUP), has_no_placements=True)
+    if request.slice_level or request.spare_nodes or request.is_unconstrained:
+        text = f"{key.typed} asks for what only a group of pods can have: slices, spare nodes, or no constraint"
+        return GroupResult(error(text, fault=Fault.POD_GROUP), has_no_placements=True)
+    levels = inputs.cache.topology_levels.find(request, inputs.cache.nodes, parent.rows)
+    if isinstance(levels, str):
+        problem = f"{key.typed} asks for a topology, and {levels}"
+        refused = GroupResult(error(problem, fault=Fault.POD_GROUP), has_no_placements=True)
+        return [parent] if request.is_soft else refused
+    search = _Search(inputs, request, levels, parent.rows, has_ranks=False)
+    if search.problem:
+        return GroupResult(error(f"{key.typed} {search.problem}", fault=Fault.POD_GROUP), has_no_placements=True)
+    found = search.single_domains()
+    if request.is_soft:
+        return [*found, parent]
+    return found or GroupResult(unschedulable(search.shortage()), has_no_placements=True)
+
+
 def _refused(inputs: GroupInputs, text: str) -> GroupResult:
     """The group contradicts itself: its author must change it."""
     return _complete(inputs, GroupResult(error(text, fault=Fault.POD_GROUP), has_no_placements=True))
@@ -165,6 +193,20 @@ class _Search:
         """So many members must be placed at least."""
         scheduled = self._inputs.cache.pod_groups.count_scheduled(self._inputs.group.key)
         return max(1, self._inputs.group.least - scheduled)
+
+    def single_domains(self) -> list[GroupPlacement]:
+        """The domains from the level that is asked for up to the required one, or the widest: `domains_for_tree`."""
+        found: list[GroupPlacement] = []
+        count, held = len(self._inputs.members), self._held
+        for place in range(self._level, (self._required or 0) - 1, -1):
+            level = self._tree.levels[place]
+            rooms, kept = level.sums(self._rooms).tolist(), level.sums(held)
+            domains = [each for each in range(len(level)) if not held.any() or kept[each] == held.sum()]
+            holding = sorted((each for each in domains if rooms[each] >= count), key=lambda each: rooms[each])
+            if place == self._required:  # a tree may fit without all of its groups
+                holding += sorted((each for each in domains if 0 < rooms[each] < count), key=lambda each: -rooms[each])
+            found += [GroupPlacement(_path(level.paths[each]), self._rows[level.of_units == each]) for each in holding]
+        return found[:MAX_TRIALS]
 
     # --- the nodes ----------------------------------------------------------------------------------------------------
 
@@ -326,13 +368,14 @@ class _Search:
         if not self._results:  # the columns say that it fits nowhere: the trial says why
             self._try_on(self._rows, GroupPlacement("", self._rows), "for the reasons of the members")
         first = self._results[0]
-        first.status = unschedulable(self._shortage(shortfall), plugin=first.status.plugin)
+        first.status = unschedulable(self.shortage(shortfall), plugin=first.status.plugin)
         first.placements, first.generated = self._tried, len(self._tried)
         return _complete(self._inputs, first)
 
     # --- words --------------------------------------------------------------------------------------------------------
 
-    def _shortage(self, shortfall: Shortfall | None) -> str:
+    def shortage(self, shortfall: Shortfall | None = None) -> str:
+        """How much room is missing."""
         request, count = self._request, len(self._inputs.members)
         if not len(self._rows):
             return f"no node has the label {' and '.join(request.labels) or self._levels.levels[self._level].key}"

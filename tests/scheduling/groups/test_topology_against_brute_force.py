@@ -1,0 +1,70 @@
+"""Soft topology through the whole scheduler, against brute force on small clusters: never more racks than needed."""
+
+import asyncio
+from itertools import combinations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kscheduler.framework.cluster.topology_request import PREFERRED, REQUIRED, SLICE_LEVEL, SLICE_SIZE
+from tests.builders import make_node
+from tests.effort import example_count
+from tests.scheduling.groups.test_topology_requests import RACK, asking
+from tests.scheduling.groups.world import World, member, pod_group
+
+# Free CPUs of the nodes of each rack; a member takes two.
+clusters = st.lists(st.lists(st.integers(0, 7), min_size=1, max_size=3), min_size=1, max_size=4)
+
+
+async def racks_used(free: list[list[int]], size: int, annotations: dict[str, str]) -> list[int]:
+    """By rack how many members of a gang of this size are there."""
+    world = World()
+    for rack, nodes in enumerate(free):
+        for number, cpu in enumerate(nodes):
+            world.add(make_node(f"r{rack}-{number}", labels={RACK: f"r{rack}"}, cpu=str(cpu)), initial=True)
+    async with world.working():
+        world.add_group(pod_group("g", size))
+        members = [member(f"g-{number}", "g", requests={"cpu": "2"}) for number in range(size)]
+        world.add(*(asking(pod, **annotations) for pod in members))
+        await world.settle()
+        used = [0] * len(free)
+        for name, node in world.bindings:
+            if name.startswith("g-"):
+                used[int(node[1 : node.index("-")])] += 1
+        assert sum(used) in (0, size), "all or nothing"
+        return used
+
+
+def fewest(rooms: list[int], wanted: int) -> int | None:
+    """How many racks with these rooms are needed; `None`: all are too few."""
+    for count in range(1, len(rooms) + 1):
+        if any(sum(chosen) >= wanted for chosen in combinations(rooms, count)):
+            return count
+    return None
+
+
+@given(clusters, st.integers(1, 9))
+@settings(max_examples=example_count(25))
+def test_a_preferred_gang_uses_as_few_racks_as_possible(free: list[list[int]], size: int) -> None:
+    rooms = [sum(cpu // 2 for cpu in nodes) for nodes in free]
+    used = asyncio.run(racks_used(free, size, {PREFERRED: RACK}))
+    assert sum(map(bool, used)) == (fewest(rooms, size) or 0)
+
+
+@given(clusters, st.integers(1, 9))
+@settings(max_examples=example_count(25))
+def test_a_required_gang_takes_the_tightest_rack(free: list[list[int]], size: int) -> None:
+    rooms = [sum(cpu // 2 for cpu in nodes) for nodes in free]
+    used = asyncio.run(racks_used(free, size, {REQUIRED: RACK}))
+    holding = [room for room in rooms if room >= size]
+    assert [room for room, members in zip(rooms, used, strict=True) if members] == ([min(holding)] if holding else [])
+
+
+@given(clusters, st.integers(1, 4), st.integers(1, 3))
+@settings(max_examples=example_count(25))
+def test_slices_are_whole_on_as_few_racks_as_possible(free: list[list[int]], slices: int, size: int) -> None:
+    rooms = [sum(cpu // 2 for cpu in nodes) // size for nodes in free]
+    annotations = {PREFERRED: RACK, SLICE_LEVEL: RACK, SLICE_SIZE: str(size)}
+    used = asyncio.run(racks_used(free, slices * size, annotations))
+    assert all(members % size == 0 for members in used)
+    assert sum(map(bool, used)) == (fewest(rooms, slices) or 0)
