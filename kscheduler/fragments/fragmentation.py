@@ -32,6 +32,13 @@ class ResourceFragmentation(ReadAnswer, frozen=True, kw_only=True):
             "most of these pods lack there; `other`: they ask for what no node has."
         ),
     ]
+    fragmented: Annotated[
+        int,
+        Meta(
+            description="Of what is free, what a typical pod that asks for the resource cannot use, on average: the "
+            "measure of the FGD paper. Pieces that only small pods can use count for as many pods as are larger."
+        ),
+    ] = 0
     allocatable: Annotated[int, Meta(description="Of all nodes, what is requested included.")] = 0
     driver: Annotated[str, Meta(description="Of devices of a class: who publishes them.")] = ""
     pool: Annotated[

@@ -102,6 +102,10 @@ class _Room:
             if name and devices is not None
         }
         self._usable = np.zeros((len(names), len(rows)), dtype=np.bool_)
+        self._asked = [0] * len(names)
+        """By resource, how many of the pods ask for it."""
+        self._unfit = np.zeros((len(names), len(rows)), dtype=np.int64)
+        """By resource and node, how many of these do not find there all that they request."""
         self._short = np.zeros((len(names), len(self._lacked), len(rows)), dtype=np.int32)
         """By resource, what lacks and node: how many of the pods that ask for the resource find too little."""
 
@@ -116,6 +120,8 @@ class _Room:
         short = lacks.astype(np.int32) * count
         for index in [self._place[name] for name, _ in requests if name in self._place]:
             self._usable[index] |= fits
+            self._asked[index] += count
+            self._unfit[index] += ~fits * count
             self._short[index] += short
 
     def of_resource(self, index: int) -> Iterator[ResourceFragmentation]:
@@ -144,9 +150,18 @@ class _Room:
             allocatable=int(there.sum()),
             free=int(free.sum()),
             cordoned=int(free[self._cordoned].sum()),
+            fragmented=self._fragmented(index, free),
             lacking=amounts,
             driver=driver,
         )
+
+    def _fragmented(self, index: int, free: NDArray[np.int64]) -> int:
+        unfit = np.where(self._cordoned, 1.0, self._unfit[index] / self._asked[index])
+        return round(float((free * unfit).sum()))
+
+    def _best_share(self, index: int, nodes: NDArray[np.bool_]) -> float:
+        """Of the pods that ask for the resource those that do not fit on the node, of these, on which most do."""
+        return float(self._unfit[index][nodes].min()) / self._asked[index] if nodes.any() else 1.0
 
     def _shared_pool(
         self, index: int, group: DeviceGroup, there: NDArray[np.int64], free: NDArray[np.int64]
@@ -166,6 +181,7 @@ class _Room:
             allocatable=int(there[most]),
             free=amount,
             cordoned=0 if open_nodes.any() else amount,
+            fragmented=round(amount * self._best_share(index, open_nodes)),
             lacking=lacking,
             driver=group.driver,
             pool=group.pool,

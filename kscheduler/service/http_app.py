@@ -336,6 +336,7 @@ class HTTPApp:
                 lambda: self.is_scheduling,
                 self._has_synced,
                 self.class_devices,
+                self.free_room.fragments,
             )
             self.status_page = StatusPage(sources)
         return Endpoints(

@@ -12,6 +12,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.election.rules import Role
 from kscheduler.fragments.class_devices import ClassDevices
+from kscheduler.fragments.fragmentation import ResourceFragmentation
 from kscheduler.scheduling.drift.prebind_waits import ClaimsNow
 from kscheduler.scheduling.overcommit.overcommit_reports import summary_of
 from kscheduler.scheduling.pending_pods import PendingPods
@@ -80,6 +81,7 @@ def page_sources(
     is_scheduling: Callable[[], bool],
     has_read: Callable[[], bool],
     class_devices: ClassDevices,
+    fragments: Callable[[], Sequence[ResourceFragmentation]],
 ) -> PageSources:
     """The parts and functions.
 
@@ -124,6 +126,7 @@ def page_sources(
         awaited_events=assembly.queue.awaited_events,
         standing=standing,
         class_devices=class_devices,
+        fragments=fragments,
         devices_on=lambda info: devices_on(assembly.profiles.values(), info),
         overcommitted=overcommitted,
         clock=parts.clock,

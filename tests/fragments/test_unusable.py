@@ -139,6 +139,19 @@ def test_what_waits_counts_however_many_other_requests_are_more_frequent() -> No
     assert lacking(found_on(stage, make_pod("waits", requests={GPU: "9"}))[GPU, ""]) == (8, 0, {GPU: 8})
 
 
+def test_a_piece_that_only_small_pods_can_use_is_lost_for_the_others() -> None:
+    """Of four pods three want one GPU, and one all four; n0 has two left, n1 four, n2 is cordoned."""
+    stage = stage_of(n0={GPU: "2"}, n1={GPU: "4"}, n2={GPU: "4", "spec": {"unschedulable": True}})
+    pods = [make_pod(f"p{number}", requests={GPU: wants}) for number, wants in enumerate("1114")]
+    found = found_on(stage, *pods)[GPU, ""]
+    assert (found.unusable, found.fragmented) == (4, round(2 * 1 / 4 + 4))
+    shared = stage_of(device_class(), pool_of_all("fabric", "a", "b", "c", "d"), n0={"cpu": "1"}, n1={"cpu": "8"})
+    for number, wants in enumerate((1, 1, 1, 9)):
+        shared.put(claim(f"c{number}", exactly(count=wants)))
+    users = [user(f"c{number}", name=f"u{number}", requests={"cpu": "4"}) for number in range(4)]
+    assert found_on(shared, *users)[OF_CLASS, "fabric"].fragmented == 1
+
+
 def naive(free: dict[str, Counter[str]], mix: list[Counter[str]], cordoned: set[str], name: str) -> Any:
     """As the docstring of `unusable` says it."""
     lacked: Counter[str] = Counter()

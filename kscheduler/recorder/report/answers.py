@@ -210,9 +210,13 @@ class ComparedRun(Answer, frozen=True, kw_only=True):
     unusable: Annotated[
         dict[str, float],
         Meta(
-            description="By resource, of what is free the share that no pod like those that run or wait could use, 0 "
-            "to 1: the mean over the run, of a look an hour and one at the end."
+            description="By resource the share of all that was free and that no pod like those that run or wait could "
+            "use, 0 to 1: the mean over the run, of a look an hour and one at the end."
         ),
+    ]
+    fragmented: Annotated[
+        dict[str, float],
+        Meta(description="The same of what a typical pod that asks for the resource could not use, on average."),
     ]
     fragments: Annotated[
         tuple[ResourceFragmentation, ...],

@@ -58,6 +58,7 @@ def _measured(of: RunMeasurements) -> ComparedRun:
         memory_use=of.mean("memory"),
         zone_skew=of.mean("zone_skew"),
         unusable=of.mean_unusable(),
+        fragmented=of.mean_fragmented(),
         fragments=of.fragments[-1] if of.fragments else (),
         price=of.mean("price") if any(sample.price is not None for sample in of.samples) else None,
     )
@@ -99,25 +100,24 @@ def _lines(answer: ComparisonAnswer, style: Style) -> Iterator[str]:
 
 
 def _unusable(before: ComparedRun, after: ComparedRun) -> Iterator[tuple[str, ...]]:
-    """A line for each resource of which something was of no use: the devices first, as many as a table can hold."""
-    found = {name for run in (before, after) for name, share in run.unusable.items() if share}
+    """Lines for each resource of which a typical pod could not use all: the devices first, as many as there is room."""
+    runs = before, after
+    found = {name for run in runs for name, share in run.fragmented.items() if share}
     names = sorted(found, key=lambda name: ("/" not in name, name))[:_MOST_RESOURCES]
-    if not names:
-        return
-    yield "free, but of no use, mean", "", ""
-    for name in names:
-        yield f"  {printable(name)}", *(f"{run.unusable.get(name, 0):.1%}" for run in (before, after))
-    yield "  at the end", "", ""
-    for name in names:
-        yield f"    {printable(name)}", *(_at_the_end(run, name) for run in (before, after))
+    blocks: tuple[tuple[str, Callable[[ComparedRun, str], str]], ...] = (
+        ("of all, free but not for a typical pod", lambda run, name: f"{run.fragmented.get(name, 0):.1%}"),
+        ("of all, free but not for any of them", lambda run, name: f"{run.unusable.get(name, 0):.1%}"),
+        ("of all, free at the end", _free_at_the_end),
+    )
+    for words, text in blocks if names else ():
+        yield words, "", ""
+        for name in names:
+            yield f"  {printable(name)}", *(text(run, name) for run in runs)
 
 
-def _at_the_end(run: ComparedRun, name: str) -> str:
+def _free_at_the_end(run: ComparedRun, name: str) -> str:
     found = next((each for each in run.fragments if each.resource == name), None)
-    if found is None:
-        return "none free"
-    unusable, free, _ = found.share_text
-    return f"{unusable} of {free}"
+    return f"{found.free / found.allocatable:.1%}" if found is not None and found.allocatable else "none"
 
 
 def _without_points(whose: str, of: ComparedRun) -> Iterator[str]:

@@ -11,6 +11,7 @@ from kscheduler.answers.suggestions import HelpingChange
 from kscheduler.api.core import Pod
 from kscheduler.devices.counting import NodeDevices
 from kscheduler.fragments.class_devices import ClassDevices
+from kscheduler.fragments.fragmentation import ResourceFragmentation
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.scheduling.drift.cache_comparer import PodsStored
 from kscheduler.scheduling.observations import Observations
@@ -102,6 +103,8 @@ class PageSources(msgspec.Struct, frozen=True, kw_only=True):
     answers: LiveQueryPort | None = None
     class_devices: ClassDevices | None = None
     """Devices by class on each node; `None`: nobody counts them."""
+    fragments: Callable[[], Sequence[ResourceFragmentation]] = tuple
+    """What of the free room is of no use, as it was measured last; whoever asks has it measured again."""
     prebind_waits: Callable[[Pod], str] = lambda _: ""
     """What a pod waits for on the node that it has got (`scheduling.drift.prebind_waits`)."""
 

@@ -11,7 +11,7 @@ zero, so that lines in graphs fall instead of ending.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -151,6 +151,11 @@ class FreeRoom:
             pod = self._waiting.pod(key)
             if pod is not None:
                 yield PodInfo(pod)
+
+    def fragments(self) -> Sequence[ResourceFragmentation]:
+        """As the last walk has found it; whoever asks has another one begin when it may."""
+        self.walks.asked.set()
+        return self._found
 
     # --- series -------------------------------------------------------------------------------------------------------
 

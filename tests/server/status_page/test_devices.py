@@ -3,12 +3,14 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.answers.pending_in_queue import PendingInQueue
 from kscheduler.answers.scarce_resources import ScarceResource, scarcest
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from kscheduler.fragments.fragmentation import ResourceFragmentation
 from kscheduler.server.status_page.facts.devices import MAX_HOLDERS, DeviceTotals, claims_of
 from kscheduler.server.status_page.facts.finding import listed
 from kscheduler.server.status_page.facts.heat import HeatMap
@@ -162,6 +164,23 @@ async def test_the_overview_the_map_and_the_list_show_devices_by_class() -> None
     assert snapshot.letters[OF_CLASS] == "5n"
     rows = listed(scene.sources, page.heat, None, OF_CLASS, 1, [OF_CLASS]).rows
     assert [(row.name, row.extended) for row in rows] == [("node", ((2, 4),)), ("plain", ((0, 0),))]
+
+
+async def test_the_overview_says_what_of_the_free_room_is_of_no_use_and_why() -> None:
+    scene = page_scene()
+    found = [
+        ResourceFragmentation(resource="memory", free=4 * 2**30, cordoned=2**30, lacking={}),
+        ResourceFragmentation(resource="cpu", free=4000, cordoned=0, lacking={}),
+        ResourceFragmentation(resource=GPU, free=16, cordoned=2, lacking={"cpu": 6}),
+    ]
+    sources = replace(scene.sources, fragments=lambda: found)
+    figures = OverviewReader(sources, HeatMap(sources.cache.nodes)).sections(NOTHING_PENDING)["figures"]
+    page = await rendered("sections/figures.html", facts=figures)
+    assert "<dt>Free, of no use</dt><dd>50 %</dd>" in page
+    assert f'<dd class="quiet">of {GPU}: 6 for lack of cpu, 2 on cordoned nodes</dd>' in page
+    assert '<dd class="quiet">25 % of memory</dd>' in page
+    nothing = OverviewReader(scene.sources, HeatMap(sources.cache.nodes)).sections(NOTHING_PENDING)["figures"]
+    assert "of no use" not in await rendered("sections/figures.html", facts=nothing)
 
 
 def test_a_story_of_many_holders_says_how_many_more_there_are() -> None:

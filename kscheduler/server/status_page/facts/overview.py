@@ -1,13 +1,14 @@
 """The overview's sections, each a value that can be compared: a section is rendered again only when it has changed."""
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from kscheduler.answers.pending_in_queue import PendingInQueue
-from kscheduler.answers.scarce_resources import ScarceResource, scarcest
+from kscheduler.answers.scarce_resources import MAX_SCARCE, ScarceResource, scarcest
+from kscheduler.fragments.fragmentation import ResourceFragmentation
 from kscheduler.scheduling.observations import AttemptResult, Observations
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt, FailedAttempt, RecentPreemption
 from kscheduler.server.status_page.facts.devices import DeviceTotals
@@ -44,12 +45,23 @@ class QueueRow(msgspec.Struct, frozen=True):
     """Wall-clock seconds at which the oldest of them was created."""
 
 
+class UnusableRoom(msgspec.Struct, frozen=True):
+    """Of a resource what is free and of no use to any pod like those that run or wait."""
+
+    name: str
+    share: float
+    """Of what is free."""
+    why: str
+
+
 class OverviewFigures(msgspec.Struct, frozen=True):
     """The cluster and the work in numbers."""
 
     cluster: Summary
     scarce: tuple[ScarceResource, ...]
     """Extended resources, devices by class, or by driver where no class has them: the scarcest first."""
+    unusable: tuple[UnusableRoom, ...]
+    """Of devices and extended resources, then of all others; only where something is of no use."""
     pending: int
     scheduled: int
     unschedulable: int
@@ -144,6 +156,7 @@ class OverviewReader:
         return OverviewFigures(
             cluster=self._heat.summary(),
             scarce=scarcest((*self._by_driver(), *self._heat.scarce())),
+            unusable=tuple(_unusable(self._sources.fragments()))[:MAX_SCARCE],
             pending=pending,
             scheduled=by_result[AttemptResult.SCHEDULED],
             unschedulable=by_result[AttemptResult.UNSCHEDULABLE],
@@ -187,6 +200,13 @@ class OverviewReader:
         victims = int(observations.victims.total)
         attempts = observations.preemption_attempts[()]
         return Preemptions(attempts, victims, tuple(_last(self._sources.recent.preemptions, MAX_PREEMPTIONS)[::-1]))
+
+
+def _unusable(found: Iterable[ResourceFragmentation]) -> Iterator[UnusableRoom]:
+    for each in sorted(found, key=lambda each: ("/" not in each.resource, each.resource, each.driver, each.pool)):
+        if each.unusable:
+            name = f"class {each.device_class}" if each.device_class else each.resource
+            yield UnusableRoom(name, each.unusable / each.free, each.why_text)
 
 
 def _last(ring: Any, most: int) -> list[Any]:
