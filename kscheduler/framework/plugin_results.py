@@ -119,12 +119,12 @@ def checked(result: Any, kind: type[T]) -> T:
 
 def checked_status(result: Any) -> Status:
     """The result, if it is a Status whose code and reasons can be read. Raises `WrongAnswerError`."""
-    status = checked(result, Status)
+    status = result if type(result) is Status else checked(result, Status)
     code: object = status.code
     reasons: object = status.reasons
-    if not isinstance(code, Code):
+    if type(code) is not Code:  # an enumeration with members has no subclasses
         raise WrongAnswerError(f"it returned a Status with code {shown(code)}, expected a Code")
-    if not isinstance(reasons, tuple) or (reasons and not all(isinstance(reason, str) for reason in reasons)):
+    if not isinstance(reasons, tuple) or [reason for reason in reasons if not isinstance(reason, str)]:
         raise WrongAnswerError(f"it returned a Status with reasons {shown(reasons)}, expected a tuple of texts")
     return status
 
@@ -133,7 +133,11 @@ def checked_each(results: Any, kind: type[T]) -> tuple[T, ...]:
     """The result as a tuple, if it can be iterated and holds nothing but `kind`. Raises `WrongAnswerError`."""
     if isinstance(results, str | bytes) or not isinstance(results, Iterable):
         raise WrongAnswerError(f"it returned {shown(results)}, expected several {kind.__name__}")
-    return tuple(checked(result, kind) for result in results)
+    found = tuple(results)
+    for result in found:
+        if not isinstance(result, kind):
+            checked(result, kind)
+    return found
 
 
 def checked_nothing(result: Any) -> None:

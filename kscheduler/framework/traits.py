@@ -64,6 +64,9 @@ class PluginTraits(msgspec.Struct, frozen=True):
     lets_in_plain_pods: bool
     """Whether its PreEnqueue lets in every pod without scheduling gates and resource claims: it is not called for them.
     In-tree plugins declare it."""
+    tells_if_it_keeps_any_out: bool
+    """Whether it says (`keeps_any_out`) if its PreEnqueue may keep any pod out at present: else it is not called.
+    In-tree plugins have it."""
     says_if_it_gives_points: bool
     """Whether it says (`gives_points`), once the nodes are filtered, if they may get other points than 0, normalised
     too: else it is not called for them. In-tree plugins declare it."""
@@ -157,6 +160,9 @@ def _looked_up(plugin: Any) -> PluginTraits:
         idle_without=_idle_without(plugin),
         is_live_unsigned=_stands(plugin, "is_live_unsigned", ("sign",)),
         lets_in_plain_pods=_stands(plugin, "lets_in_plain_pods", ("pre_enqueue",)),
+        tells_if_it_keeps_any_out=_has(plugin, "keeps_any_out")
+        and is_in_tree(plugin)
+        and not _differs_below(plugin, "keeps_any_out", ("pre_enqueue",)),
         says_if_it_gives_points=_has(plugin, "gives_points")
         and is_in_tree(plugin)
         and not _differs_below(plugin, "gives_points", ("score", "normalize")),

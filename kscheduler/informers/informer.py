@@ -309,7 +309,8 @@ class Informer(Generic[T]):
 
     def _take_event(self, obj: T) -> None:
         """Add or update an object as an event shows it, unless the store knows better: an event may come late."""
-        key, meta = obj.key, obj.metadata
+        meta = obj.metadata
+        key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name  # as `obj.key`, without a call
         old = self.store.get(key)
         known = self._gone.get(meta.uid, "") if old is None else old.metadata.resource_version
         # The usual newer version costs no call of a function: neither text nor length says that it could be older.

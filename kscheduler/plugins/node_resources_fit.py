@@ -140,8 +140,8 @@ class NodeResourcesFit(Plugin):
         if self._is_resize(pod):
             return UNSIGNABLE  # what it counts on its node matters
         requests = self._presumed(pod)
-        presumed = tuple(requests.get(name, 0) for name, _ in self._resources)
-        needed = frozenset(name for name, amount in pod.accounted.items() if amount)
+        presumed = tuple([requests.get(name, 0) for name, _ in self._resources])
+        needed = frozenset([name for name, amount in pod.accounted.items() if amount])
         return frozenset(pod.requests.items()), presumed, needed
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
@@ -369,7 +369,7 @@ class _Requirements:
         lacks: list[Lack] = []
         if np.count_nonzero(lacking):
             each = zip(columns.bits, lacking, allocatable < columns.amounts, strict=True)
-            lacks.extend(lack for lack in each if np.count_nonzero(lack[1]))
+            lacks += [lack for lack in each if np.count_nonzero(lack[1])]
         if columns.nowhere:
             everywhere = np.ones(size, dtype=np.bool_)
             lacks.extend((bit, everywhere, everywhere) for bit in columns.nowhere)

@@ -1,6 +1,6 @@
 """A profile: one scheduler name and the plugins that decide for it, by extension point."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,6 +116,8 @@ class Profile:
     """The traits of each plugin, by name. They are derived from the plugins, also in a copy with other plugins."""
     gates_of_plain_pods: tuple[PreEnqueuePlugin, ...] = field(init=False, repr=False, compare=False)
     """Those of `pre_enqueue` that also judge pods without scheduling gates and resource claims."""
+    keep_any_out: tuple[Callable[[], bool], ...] | None = field(init=False, repr=False, compare=False)
+    """Of each of these, what tells whether it may keep any pod out; `None`: not all of them tell."""
     acts_with: frozenset[type] | None = field(init=False, repr=False, compare=False)
     """The types of values in the cycle state of which one must be there for a plugin to act in Reserve or PreBind;
     `None`: some plugin acts for any pod."""
@@ -125,6 +127,9 @@ class Profile:
         object.__setattr__(self, "traits", traits)
         plain = tuple(plugin for plugin in self.pre_enqueue if not traits[plugin.name].lets_in_plain_pods)
         object.__setattr__(self, "gates_of_plain_pods", plain)
+        tell = all(traits[plugin.name].tells_if_it_keeps_any_out for plugin in plain)
+        gates: Sequence[Any] = plain
+        object.__setattr__(self, "keep_any_out", tuple(plugin.keeps_any_out for plugin in gates) if tell else None)
         acting: Sequence[Any] = (*self.reserve, *self.pre_bind)
         kinds = [traits[plugin.name].idle_without for plugin in acting]
         object.__setattr__(self, "acts_with", frozenset().union(*kinds) if all(kinds) else None)
@@ -153,6 +158,12 @@ class Profile:
         """
         spec = pod.pod.spec
         is_plain = not (spec.scheduling_gates or spec.resource_claims)
+        if is_plain and self.keep_any_out is not None:
+            for keeps_any_out in self.keep_any_out:
+                if keeps_any_out():
+                    break
+            else:
+                return SUCCESS
         plugins: Sequence[PreEnqueuePlugin] = self.gates_of_plain_pods if is_plain else self.pre_enqueue
         if first and plugins and plugins[0].name != first:
             plugins = sorted(plugins, key=lambda plugin: plugin.name != first)

@@ -167,12 +167,13 @@ class NominatedColumns:
         own = self._slot_of.get(pod.uid)
         if own is not None:
             is_before[own] = False
-        slots = np.flatnonzero(is_before)
+        slots = is_before.nonzero()[0]
         return Expected(self, slots) if len(slots) else None
 
     def on_row(self, slots: NDArray[np.intp], row: int) -> NDArray[np.intp]:
         """The slots whose pods are nominated to the row (intp, a subset of `slots`)."""
-        return slots.take(np.flatnonzero(self._row.take(slots) == row))
+        on_row: NDArray[np.intp] = slots.take((self._row.take(slots) == row).nonzero()[0])
+        return on_row
 
     def arrivals(self, slots: NDArray[np.intp]) -> Arrivals:
         """The pods of some slots (at least one), by row."""
@@ -182,7 +183,7 @@ class NominatedColumns:
         starts = np.arange(len(slots) + 1)
         is_next = rows[1:] != rows[:-1]
         if np.count_nonzero(is_next) < len(is_next):  # several pods on a row
-            starts = np.concatenate(([0], np.flatnonzero(is_next) + 1, [len(slots)]))
+            starts = np.concatenate(([0], is_next.nonzero()[0] + 1, [len(slots)]))
             rows, sums = rows.take(starts[:-1]), np.add.reduceat(sums, starts[:-1], axis=1)
         return Arrivals(
             rows=rows,

@@ -160,6 +160,10 @@ class Evictions(Protocol):
         """Whether the pod with this UID must wait because victims of its preemption are still being evicted."""
         ...
 
+    def has_any(self) -> bool:
+        """Whether any preemption is under way, or not seen to its end."""
+        ...
+
     def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
         """Whether another preemption on the node has victims that are not evicted yet, and the pod fits beside them.
 
@@ -181,6 +185,10 @@ class _NoEvictions:
     def is_under_way(self, uid: str) -> bool:
         """Never."""
         del uid
+        return False
+
+    def has_any(self) -> bool:
+        """Never."""
         return False
 
     def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:

@@ -61,7 +61,7 @@ class Arrivals(msgspec.Struct, frozen=True, eq=False):
             kept = places[self.rows.take(places, mode="clip") == rows]
         else:
             places = np.searchsorted(rows, self.rows)
-            kept = np.flatnonzero(rows.take(places, mode="clip") == self.rows)
+            kept = (rows.take(places, mode="clip") == self.rows).nonzero()[0]
         if len(kept) == len(self.rows):
             return self
         return self._only(kept) if len(kept) else None

@@ -168,7 +168,7 @@ class NodeTable:
     def rows(self) -> Rows:
         """All live rows (intp, ascending). Shared: do not write."""
         if self._rows is None:
-            self._rows = np.flatnonzero(self.is_live)
+            self._rows = self.is_live.nonzero()[0]
         return self._rows
 
     def row_of(self, name: str) -> int:

@@ -127,7 +127,7 @@ class PodColumns:
             priorities=self._priorities.take(places),
             started=self._started.take(places),
             sums=self._sums.take(places, axis=1),
-            with_ports=frozenset(np.flatnonzero(self._has_ports[places]).tolist()) if self._any_ports else frozenset(),
+            with_ports=frozenset(self._has_ports[places].nonzero()[0].tolist()) if self._any_ports else frozenset(),
             kinds=self._kinds_at(places) if kinds else places[:0],
             all_kinds=self._kinds,
             _all=self._pods,
@@ -147,13 +147,13 @@ class PodColumns:
             self._lowest = np.zeros(nodes.capacity, dtype=np.int64)
             self._lowest_version = np.full(nodes.capacity, -1, dtype=np.int64)
             self._begin(nodes.capacity, len(nodes.requested), nodes.resources_version)
-        stale = rows.take(np.flatnonzero(self._lowest_version.take(rows) != nodes.pods_version.take(rows)))
+        stale = rows.take((self._lowest_version.take(rows) != nodes.pods_version.take(rows)).nonzero()[0])
         if len(stale):
             self._lowest[stale] = [
                 min(map(self._priority_of, nodes.info(row).pods.values()), default=MAX_INT64) for row in stale.tolist()
             ]
             self._lowest_version[stale] = nodes.pods_version.take(stale)
-        return rows.take(np.flatnonzero(self._lowest.take(rows) < priority))
+        return rows.take((self._lowest.take(rows) < priority).nonzero()[0])
 
     def _begin(self, capacity: int, resources: int, version: int) -> None:
         """Start with empty columns. Arrays that were returned before do not change."""
@@ -175,7 +175,7 @@ class PodColumns:
     def _refresh(self, nodes: NodeTable, rows: Rows) -> None:
         if self._resources_version != nodes.resources_version or self._waste > len(self._pods) // 2 + 1024:
             self._begin(nodes.capacity, len(nodes.requested), nodes.resources_version)
-        stale = rows.take(np.flatnonzero(self._version.take(rows) != nodes.pods_version.take(rows)))
+        stale = rows.take((self._version.take(rows) != nodes.pods_version.take(rows)).nonzero()[0])
         if not len(stale):
             return
         self._waste += self._gone_giants(nodes, stale)
@@ -197,8 +197,8 @@ class PodColumns:
         for row, start, length in zip(stale, self._offset.take(stale), self._length.take(stale), strict=True):
             if length:
                 there = nodes.info(int(row)).pods
-                gone = (pod.uid not in there for pod in self._pods[start : start + length] if pod.is_costly)
-                wasted += _GIANT_WASTE * sum(gone)
+                for pod in self._pods[start : start + length]:
+                    wasted += _GIANT_WASTE * (pod.is_costly and pod.uid not in there)
         return wasted
 
     def _append(self, nodes: NodeTable, start: int, pods: list[PodInfo]) -> None:
@@ -217,7 +217,7 @@ class PodColumns:
     def _kinds_at(self, places: Items) -> Items:
         """The kinds at these indices, computed on first use: they cost as much as everything else about a pod."""
         kinds = self._kind.take(places)
-        unknown = np.flatnonzero(kinds == _NO_KIND)
+        unknown = (kinds == _NO_KIND).nonzero()[0]
         if len(unknown):
             kinds[unknown] = [self._number(self._pods[place]) for place in places.take(unknown).tolist()]
             self._kind[places.take(unknown)] = kinds.take(unknown)

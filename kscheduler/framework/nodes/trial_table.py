@@ -141,7 +141,7 @@ class TrialTable(NodeTable):
             return []
         start = int(pods.starts[at])
         stop = int(pods.starts[at + 1]) if at + 1 < len(pods.rows) else len(pods)
-        return [pods.pod(item) for item in (np.flatnonzero(self.is_out[start:stop]) + start).tolist()]
+        return [pods.pod(item) for item in (self.is_out[start:stop].nonzero()[0] + start).tolist()]
 
     def _having_ports(self, items: Items) -> list[int]:
         if not self._pods.with_ports:

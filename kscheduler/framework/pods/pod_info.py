@@ -168,7 +168,8 @@ class PodInfo:
     @property
     def key(self) -> str:
         """`namespace/name`."""
-        return self.pod.key
+        metadata = self.pod.metadata  # as `pod.key`, without another call
+        return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
     @property
     def name(self) -> str:

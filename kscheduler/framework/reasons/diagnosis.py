@@ -35,8 +35,8 @@ class Rejection(msgspec.Struct, frozen=True):
         """Each distinct status with its number of rows."""
         first = self.codes[:1]
         if np.count_nonzero(self.codes == first) == len(self.codes):
-            codes = first.tolist()  # nearly always: `unique` sorts, which takes longer than the filter itself
-            yield from ((self.status_of(code), len(self.codes)) for code in codes)
+            for code in first.tolist():  # nearly always: `unique` sorts, which takes longer than the filter itself
+                yield self.status_of(code), len(self.codes)
             return
         for code, count in zip(*np.unique(self.codes, return_counts=True), strict=True):
             yield self.status_of(int(code)), int(count)

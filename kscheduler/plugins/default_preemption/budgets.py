@@ -71,7 +71,7 @@ class BudgetRules:
             self._kinds = pods.all_kinds
             self._rules.clear()
         by_namespace: dict[str, list[int]] = {}
-        for number in np.flatnonzero(np.bincount(pods.kinds)).tolist():
+        for number in np.bincount(pods.kinds).nonzero()[0].tolist():
             kind = pods.all_kinds[number]
             if kind.labels or self._by_selector_alone:
                 by_namespace.setdefault(kind.namespace, []).append(number)
@@ -133,7 +133,7 @@ def _are_of(pods: Removable, kinds: list[int]) -> Mask:
 def _over(budget: PodDisruptionBudget, selected: Mask, pods: Removable) -> Mask:
     """The selected pods that exceed, on their node, the disruptions that the budget allows: bool [pods]."""
     if budget.status.disrupted_pods:
-        for item in np.flatnonzero(selected).tolist():
+        for item in selected.nonzero()[0].tolist():
             selected[item] = pods.pod(item).name not in budget.status.disrupted_pods
     until = np.cumsum(selected)
     before: Items = until[pods.starts] - selected[pods.starts]

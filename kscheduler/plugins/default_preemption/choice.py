@@ -99,7 +99,7 @@ def candidates(pods: Removable, is_out: Mask, broken: Mask, fits: Mask) -> Candi
     starts = pods.starts
     victims = np.add.reduceat(is_out, starts, dtype=np.int64)
     has_victims = fits & (victims > 0)
-    out = np.flatnonzero(is_out)
+    out = is_out.nonzero()[0]
     place = np.searchsorted(out, starts[has_victims])
     first = out[place]
     raised = np.where(is_out, pods.priorities + _OFFSET, 0)
@@ -209,7 +209,7 @@ class Shortlist:
         order = _places(batch, rows).argsort()
         is_clean = is_clean.take(order)
         clean, breaking = self._clean + is_clean.cumsum(), self._breaking + (~is_clean).cumsum()
-        enough = np.flatnonzero((clean > 0) & (clean + breaking >= self._wanted))
+        enough = ((clean > 0) & (clean + breaking >= self._wanted)).nonzero()[0]
         stop = int(enough[0]) + 1 if len(enough) else len(rows)
         in_time = order[:stop][is_clean[:stop] | (breaking[:stop] <= self._wanted)]
         self._clean, self._breaking = int(clean[stop - 1]), min(int(breaking[stop - 1]), self._wanted)
@@ -228,7 +228,7 @@ class Shortlist:
             return list(found)
         is_kept = np.zeros(int(batch.max()) + 1, dtype=np.bool_)
         is_kept[rows] = True
-        is_kept[batch.take(np.flatnonzero(is_kept.take(batch)))[room:]] = False
+        is_kept[batch.take(is_kept.take(batch).nonzero()[0])[room:]] = False
         return [part.kept(is_kept.take(part.rows)) for part in found]
 
 

@@ -91,6 +91,10 @@ class DefaultPreemption(Plugin):
             return GROUP_WAITING if self._handle.evictions.is_under_way(uid) else SUCCESS
         return WAITING if self._handle.evictions.is_under_way(pod.uid) else SUCCESS
 
+    def keeps_any_out(self) -> bool:
+        """Whether there are preemptors that may have to wait."""
+        return self._handle.evictions.has_any()
+
     def may_let_in(self) -> Collection[str]:
         """Only preemptors whose last victim is being evicted; all others wait, whatever happens to other pods."""
         return self._handle.evictions.nearly_done()
@@ -234,12 +238,12 @@ def _potential(nodes: NodeTable, diagnosis: Diagnosis) -> Rows:
     is_potential = np.zeros(nodes.capacity, dtype=np.bool_)
     for part in rows:
         is_potential[part] = True
-    return np.flatnonzero(is_potential)
+    return is_potential.nonzero()[0]
 
 
 def _resolvable(rejected: Rejection) -> Rows:
     is_resolvable = rejected.codes > 0
-    return rejected.rows if is_resolvable.all() else rejected.rows.take(np.flatnonzero(is_resolvable))
+    return rejected.rows if is_resolvable.all() else rejected.rows.take(is_resolvable.nonzero()[0])
 
 
 def _no_candidate(nodes: NodeTable, tried: Tried) -> PostFilterResult:
@@ -252,7 +256,7 @@ def _no_candidate(nodes: NodeTable, tried: Tried) -> PostFilterResult:
         is_other[others] = True
         for part in tried.rejections:
             is_other[part.rows] = False
-        others = np.flatnonzero(is_other)
+        others = is_other.nonzero()[0]
     rejections = [*tried.rejections, rejection(others, NOT_HELPFUL)] if len(others) else tried.rejections
     message = FitError(len(nodes), Diagnosis(rejections=rejections)).message
     return PostFilterResult(unschedulable(message), "")

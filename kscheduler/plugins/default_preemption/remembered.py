@@ -77,7 +77,7 @@ class RememberedRows:
 
         The rows that are no candidates are reported only if all rows were unknown; the result says so in `reports_all`.
         """
-        unknown = rows.take(np.flatnonzero(self._verdict.take(rows) == _UNKNOWN))
+        unknown = rows.take((self._verdict.take(rows) == _UNKNOWN).nonzero()[0])
         if len(unknown):
             tried = search.on(unknown)
             if tried.errors:  # a plugin failed, which may not happen again: keep nothing
@@ -85,7 +85,7 @@ class RememberedRows:
             self._learn(unknown, tried)
             if len(unknown) == len(rows):
                 return tried
-        candidates = rows.take(np.flatnonzero(self._verdict.take(rows) == _CANDIDATE))
+        candidates = rows.take((self._verdict.take(rows) == _CANDIDATE).nonzero()[0])
         return Tried(found=[self._found(candidates)] if len(candidates) else [], reports_all=False)
 
     def _found(self, rows: Rows) -> Candidates:

@@ -102,7 +102,7 @@ class NodeResultCache:
         self._follow_rows(nodes)
         codes: Codes = self._codes[rows]
         passing: dict[str, NodeResult] = {}
-        for place in np.flatnonzero(codes == _UNKNOWN).tolist():
+        for place in (codes == _UNKNOWN).nonzero()[0].tolist():
             node = nodes.info(int(rows[place])).node
             assert node is not None  # noqa: S101  a live row
             like = known(node)

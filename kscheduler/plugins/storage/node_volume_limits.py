@@ -116,7 +116,7 @@ class NodeVolumeLimits(Plugin):
             return self._within_limits(needed_volumes, volumes, nodes, rows)
         cycle.write(lacking)
         codes = np.where(lacking.places, lacking.places + self.FIRST_MISSING_DRIVER - 1, 0)
-        has_all = np.flatnonzero(lacking.places == 0)
+        has_all = (lacking.places == 0).nonzero()[0]
         limits = self._within_limits(needed_volumes, volumes, nodes, rows[has_all]) if len(has_all) else PASS_ALL
         if limits is not PASS_ALL:
             codes[has_all] = limits
@@ -159,7 +159,7 @@ class NodeVolumeLimits(Plugin):
                     is_new = ~np.isin(rows, volumes.rows_using(volume.unique_name))
                     counts = _among(volumes.csi_node_rows(), nodes, rows) if volume.migrated_from else True
                     new += is_new & counts
-            over = np.flatnonzero((limits >= 0) & (limits - attached < new) & (new > 0))
+            over = ((limits >= 0) & (limits - attached < new) & (new > 0)).nonzero()[0]
             if len(over):
                 yield _over_limit(driver, nodes, rows[over], limits[over], attached[over], new[over])
 

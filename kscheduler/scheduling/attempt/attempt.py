@@ -434,7 +434,9 @@ class Scheduler:
         """Run PreBind, unless it has run. Returns whether to bind the pod; if not, the attempt is over."""
         if attempt.is_pre_bound:
             return True
-        pod, plan = attempt.queued.pod, self._plan(attempt)
+        pod, plan = attempt.queued.pod, attempt.plan
+        if plan is None:
+            plan = self._plan(attempt)
         self.leave_queue(pod.uid)
         self._context.failures.withdraw(pod.uid)
         await self._context.failures.settled(pod.uid)
@@ -513,7 +515,8 @@ class Scheduler:
         if attempt.entry is not None and not attempt.entry.mark_pre_bound():
             self.release_and_requeue(attempt, error(attempt.entry.cause))
             return False
-        self._leave_pre_bind(attempt)
+        if attempt.entry is not None:
+            self._leave_pre_bind(attempt)
         return True
 
     def _end_bind(self, attempt: Attempt, status: Status, began: float) -> None:

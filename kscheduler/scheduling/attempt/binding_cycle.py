@@ -100,10 +100,10 @@ def run_permit(attempt: Attempt, waiting: WaitingPodTable, clock: Clock) -> Stat
 
 async def run_bind(attempt: Attempt) -> Status:
     """The first plugin that takes the pod binds it."""
-    state, pod, profile = attempt.record.state, attempt.queued.pod, attempt.profile
+    record, pod, profile = attempt.record, attempt.queued.pod, attempt.profile
     for plugin in profile.bind:
         is_timed = not profile.traits[plugin.name].is_in_tree  # an in-tree plugin only waits
-        status = await call_bind(plugin, profile.listener, state, pod, attempt.node_name, is_timed=is_timed)
+        status = await call_bind(plugin, profile.listener, record.state, pod, record.node_name, is_timed=is_timed)
         if not status.is_skip:
             return status
     return error("no Bind plugin took the pod")

@@ -13,7 +13,7 @@ raises (`PluginFailure`) or gives points that no cycle accepts (`UnkeepableError
 nothing is kept: the pod is then judged without columns.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -106,23 +106,15 @@ class _Column:
         """The answers, indexed by row number."""
         raise NotImplementedError
 
-    def answers_for(self, seen: int, amounts: Sequence[int]) -> list[int] | None:
-        """The answers for rows with these amounts, if all are known and the column was up to date at `seen`."""
-        by_amounts = self._by_amounts
-        if by_amounts is None or self._seen != seen:
-            return None
-        try:
-            return [by_amounts[each] for each in amounts]
-        except KeyError:
-            return None
-
     def _is_fresh(self, nodes: NodeTable) -> None:
         self._seen = self.log.position
         if self.reads_images:
             self._images = _images(nodes)
 
-    def take(self, rows: list[int], answers: list[int], nodes: NodeTable) -> None:
-        """Write the answers for the rows that have changed."""
+    def take(self, rows: list[int], amounts: list[int], seen: int, nodes: NodeTable) -> bool:
+        """Write the answers for the rows that have changed to these amounts, if all are known and the column was up to
+        date at `seen`. Returns whether they are.
+        """
         raise NotImplementedError
 
 
@@ -167,14 +159,22 @@ class FilterColumn(_Column):
             self.codes[rows] = 0 if codes is None else codes
         self._is_fresh(nodes)
 
-    def take(self, rows: list[int], answers: list[int], nodes: NodeTable) -> None:
-        """Write the codes of the rows that have changed."""
+    def take(self, rows: list[int], amounts: list[int], seen: int, nodes: NodeTable) -> bool:
+        """Write the codes of the rows that have changed, as `_Column.take`."""
+        by_amounts = self._by_amounts
+        if by_amounts is None or self._seen != seen:
+            return False
+        try:
+            answers = [by_amounts[each] for each in amounts]
+        except KeyError:
+            return False
         if self.codes is None and any(answers):
             self.codes = np.zeros(nodes.capacity, dtype=np.int64)
         if self.codes is not None:
             for row, code in zip(rows, answers, strict=True):
                 self.codes[row] = code
         self._seen = self.log.position
+        return True
 
     def _call_plugin(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: CallTimer) -> NDArray[np.int64] | None:
         try:
@@ -251,15 +251,23 @@ class ScoreColumn(_Column):
         self.version += 1
         self._is_fresh(nodes)
 
-    def take(self, rows: list[int], answers: list[int], nodes: NodeTable) -> None:
-        """Write the points of the rows that have changed."""
+    def take(self, rows: list[int], amounts: list[int], seen: int, nodes: NodeTable) -> bool:
+        """Write the points of the rows that have changed, as `_Column.take`."""
         del nodes
+        by_amounts = self._by_amounts
+        if by_amounts is None or self._seen != seen:
+            return False
+        try:
+            answers = [by_amounts[each] for each in amounts]
+        except KeyError:
+            return False
         for row, points in zip(rows, answers, strict=True):
             self.points[row] = points
         if self.is_zero:
             self.is_zero = not any(answers)
         self.version += 1
         self._seen = self.log.position
+        return True
 
     def _call_plugin(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: CallTimer) -> Scores:
         try:

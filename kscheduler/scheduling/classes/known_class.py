@@ -180,11 +180,8 @@ class _Group:
         """The usual case: a row has changed to amounts that another row had before, so the answer is known."""
         amounts = [nodes.amounts_at(row) for row in rows]
         for column in self.columns:
-            answers = column.answers_for(seen, amounts)
-            if answers is None:
+            if not column.take(rows, amounts, seen, nodes):
                 column.refresh(pod, nodes, tally)
-            else:
-                column.take(rows, answers, nodes)
 
 
 @dataclass(slots=True)
@@ -338,7 +335,7 @@ class KnownClass:
             codes = call_live(step, rows)
             if codes is not None and np.count_nonzero(codes):
                 judged.append(FilterStep(step, rows, codes))
-                rows = rows.take(np.flatnonzero(codes == 0))
+                rows = rows.take((codes == 0).nonzero()[0])
                 is_by_columns = False
         self._passed = rows if is_by_columns else None
         return rows

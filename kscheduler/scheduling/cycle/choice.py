@@ -30,9 +30,10 @@ def choose(
         return rows.item()
     if inputs.profile.tie_rule == FIRST_IN_ORDER:
         return rows.item(nodes.name_places().take(rows).argmin())
-    by_order = -1 if sampler is None else sampler.among_equals(nodes, inputs.rows, record.feasible, rows)
-    if by_order >= 0:
-        return by_order
+    if sampler is not None and sampler.has_order:
+        by_order = sampler.among_equals(nodes, inputs.rows, record.feasible, rows)
+        if by_order >= 0:
+            return by_order
     seed = stable_hash(record.pod.uid)
     first = highest_mix(hashes, seed)
     if first >= 0:

@@ -29,7 +29,7 @@ def dry_run(filters: Filters, row_class: Callable[[], Hashable | None], expected
     """The `DryRun` for PostFilter plugins; `row_class` and `expected_changes` are its fields of that name."""
     profile = filters.inputs.profile
     filters_of_run = _DryRunFilters(Filters(filters.inputs, filters.skipped, Uncounted(filters.timer)))
-    reading_pods = tuple(plugin for plugin in profile.filter if profile.traits[plugin.name].reads_pods)
+    reading_pods = tuple([plugin for plugin in profile.filter if profile.traits[plugin.name].reads_pods])
     counting = counting_plugins(profile, filters.skipped)
     row_wise = row_wise_plugins(profile, counting)
     return DryRun(

@@ -83,7 +83,7 @@ class NodeSearch:
         is_outside[inside] = False
         for rejection in record.diagnosis.rejections:
             is_outside[rejection.rows] = False
-        outside = np.flatnonzero(is_outside)
+        outside = is_outside.nonzero()[0]
         if len(outside):
             status = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(record.narrowed_by))}]")
             codes = np.full(len(outside), -1, dtype=np.int64)
@@ -111,7 +111,7 @@ class NodeSearch:
         while visited < len(order) and missing:
             part = order[visited : visited + target]
             self.record.num_evaluated_nodes = visited + len(part)  # the record shows this if a plugin fails now
-            places = np.flatnonzero(np.isin(part, self._passing(np.sort(part))))[:missing]
+            places = np.isin(part, self._passing(np.sort(part))).nonzero()[0][:missing]
             found.append(part[places])
             missing -= len(places)
             visited += len(part) if missing else int(places[-1]) + 1

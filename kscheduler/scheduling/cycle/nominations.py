@@ -75,20 +75,22 @@ def rows_with_nominated(
 
 def counting_plugins(profile: Profile, skipped: Collection[str]) -> tuple[PreFilterExtensions, ...]:
     """The plugins that keep counts of pods in their PreFilter state, without those that skip this pod."""
-    return tuple(
-        cast("PreFilterExtensions", plugin)
+    counting = [
+        plugin
         for plugin in profile.pre_filter
         if profile.traits[plugin.name].counts_pods and plugin.name not in skipped
-    )
+    ]
+    return cast("tuple[PreFilterExtensions, ...]", tuple(counting))
 
 
 def row_wise_plugins(
     profile: Profile, counting: Collection[PreFilterExtensions]
 ) -> tuple[RowWiseExtensions, ...] | None:
     """The same plugins if all of them can count per row; else `None`."""
-    if all(profile.traits[plugin.name].counts_pods_by_row for plugin in counting):
-        return tuple(cast("RowWiseExtensions", plugin) for plugin in counting)
-    return None
+    for plugin in counting:
+        if not profile.traits[plugin.name].counts_pods_by_row:
+            return None
+    return cast("tuple[RowWiseExtensions, ...]", tuple(counting))
 
 
 def move(

@@ -187,7 +187,7 @@ class Filters:
                     remains = np.ones(nodes.capacity, dtype=np.bool_)
                 remains[crowded.rows] = False
                 remains[passing] = True
-        return rows if remains is None else rows.take(np.flatnonzero(remains.take(rows)))
+        return rows if remains is None else rows.take(remains.take(rows).nonzero()[0])
 
     def _left_out(
         self, failure: PluginFailure, undecided: Rows, nodes: NodeTable, rows: Rows, rejections: list[Rejection]

@@ -29,6 +29,9 @@ def nodes_to_find(percentage: int, count: int) -> int:
 class NodeSampler:
     """Remembers where the next search of a profile starts. The cycle moves it on; at first it is the first node."""
 
+    has_order = False
+    """Whether it has a rule for those with equal points (`among_equals`)."""
+
     def __init__(self) -> None:
         self.next_start = 0
         """How many nodes in visiting order to skip before the first that is visited."""

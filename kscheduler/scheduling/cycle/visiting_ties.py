@@ -24,6 +24,8 @@ from kscheduler.scheduling.cycle.sampling import FEWEST_TO_FIND, NodeSampler
 class TieBreakingSampler(NodeSampler):
     """A sampler that also says which of equal nodes is taken."""
 
+    has_order = True
+
     def among_equals(self, nodes: NodeTable, searched: Rows, feasible: Rows, tied: Rows) -> int:
         """The row to take of the `tied` ones (intp, at least one), which are among the `feasible`; -1: no rule.
 

@@ -123,7 +123,7 @@ class RunningPreemption:
     @property
     def waiting(self) -> tuple[str, ...]:
         """Keys of the pods that the room is for: one, or the members of a group."""
-        return tuple(pod.key for pod in self.preemption.waiting)
+        return tuple([pod.key for pod in self.preemption.waiting])
 
     @property
     def is_off(self) -> bool:
@@ -247,6 +247,10 @@ class AsyncEvictions:
             return False
         entry.kept_out = not entry.is_open or self._is_unseen(entry)
         return entry.kept_out
+
+    def has_any(self) -> bool:
+        """Whether any preemption is under way, or the watch does not show its end yet."""
+        return bool(self._under_way)
 
     def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
         """Whether the pod should wait for victims of another preemptor on this node that are not evicted yet.

@@ -65,8 +65,10 @@ class Victims(msgspec.Struct, frozen=True):
 
     def must_evict(self, victim: PodInfo) -> bool:
         """Whether the victim still has to be evicted: it takes room and is not terminating yet."""
-        pod = self.current(victim)
-        return pod is not None and not pod.is_terminal and pod.metadata.deletion_timestamp is None
+        pod = self.pod_of(victim.key)  # as `current`, without its call: this is asked for each victim at each event
+        if pod is None or pod.metadata.uid != victim.pod.metadata.uid:
+            return False
+        return pod.metadata.deletion_timestamp is None and not pod.is_terminal
 
     def holds_capacity(self, victim: PodInfo) -> bool:
         """Whether the victim counts on a node. If it was stopped in memory, it does until its attempt has ended."""

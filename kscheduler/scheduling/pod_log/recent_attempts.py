@@ -120,7 +120,7 @@ class RecentAttempts:
         if not event.to_go:
             return
         self.generation += 1
-        named = tuple((victim.uid, victim.key) for victim in preemption.victims[:MAX_VICTIMS])
+        named = tuple([(victim.uid, victim.key) for victim in preemption.victims[:MAX_VICTIMS]])
         self.preemptions.append(
             RecentPreemption(
                 preemption.uid,

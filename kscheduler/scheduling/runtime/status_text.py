@@ -7,7 +7,6 @@ one, the text itself says so, and the failure is reported to the `ReportTarget` 
 from functools import partial
 
 import msgspec
-import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
@@ -36,12 +35,13 @@ def split_rows(plugin: FilterPlugin, codes: Codes, state: CycleState, rows: Rows
 
     `codes`: an int64 per entry of `rows`.
     """
-    rejected = np.flatnonzero(codes)
+    rejected = codes.nonzero()[0]
     if not len(rejected):
         return rows
     meaning = partial(call_status, plugin, state)
     rejections.append(Rejection(plugin.name, rows.take(rejected), codes.take(rejected), meaning))
-    return rows.take(np.flatnonzero(codes == 0))
+    passing: Rows = rows[:0] if len(rejected) == len(rows) else rows.take((codes == 0).nonzero()[0])
+    return passing
 
 
 def not_evaluated(plugin: str, code: int) -> Status:

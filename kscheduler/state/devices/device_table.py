@@ -107,7 +107,7 @@ class DeviceTable:
     def serve(self, pod: PodInfo) -> bool:
         """Whether devices stand for a resource of the pod; not where its amounts cannot be read: its cycle says so."""
         try:
-            return not self._extended.is_empty and self._extended.has_any(pod.requests)
+            return bool(self._extended.winners) and self._extended.has_any(pod.requests)
         except QuantityError:
             return False
 
@@ -146,7 +146,7 @@ class ExtendedResourceClasses:
 
     def __init__(self) -> None:
         self._promotes = False
-        self._winners: dict[str, DeviceClass] = {}
+        self.winners: dict[str, DeviceClass] = {}
         self._named: dict[str, dict[str, DeviceClass]] = {}
         """The classes that name a resource, by resource and their own names, where others are promoted."""
         self.revision = 0
@@ -155,23 +155,23 @@ class ExtendedResourceClasses:
     @property
     def is_empty(self) -> bool:
         """Whether there is no class at all."""
-        return not self._winners
+        return not self.winners
 
     def class_of(self, resource: str) -> DeviceClass | None:
         """The class whose devices stand for a resource."""
-        return self._winners.get(resource)
+        return self.winners.get(resource)
 
     def has_any(self, resources: Collection[str]) -> bool:
         """Whether a class stands for one of these resources."""
-        return not self._winners.keys().isdisjoint(resources)
+        return not self.winners.keys().isdisjoint(resources)
 
     def names(self) -> dict[str, str]:
         """By resource, the name of its class."""
-        return {resource: winner.metadata.name for resource, winner in self._winners.items()}
+        return {resource: winner.metadata.name for resource, winner in self.winners.items()}
 
     def become(self, winners: Mapping[str, DeviceClass]) -> None:
         """Let exactly these classes stand for these resources."""
-        self._winners = dict(winners)
+        self.winners = dict(winners)
         self.revision += 1
 
     def let_promote(self, classes: Iterable[DeviceClass], *, promotes: bool) -> None:
@@ -184,7 +184,7 @@ class ExtendedResourceClasses:
         self._promotes = promotes
         before, revision = self.names(), self.revision
         self._named.clear()
-        self._winners.clear()
+        self.winners.clear()
         for each in classes:
             self.put(None, each)
         self.revision = revision + (self.names() != before)
@@ -228,7 +228,7 @@ class ExtendedResourceClasses:
             self._set(resource, best)
             return
         del self._named[resource]
-        if self._winners.pop(resource, None) is not None:
+        if self.winners.pop(resource, None) is not None:
             self.revision += 1
 
     def remove(self, gone: DeviceClass) -> None:
@@ -240,22 +240,22 @@ class ExtendedResourceClasses:
         self._forget(f"{IMPLICIT_EXTENDED_RESOURCE}{gone.metadata.name}", gone)
 
     def _win(self, resource: str, candidate: DeviceClass) -> bool:
-        winner = self._winners.get(resource)
+        winner = self.winners.get(resource)
         if winner is not None and winner.metadata.name != candidate.metadata.name and _precedes(winner, candidate):
             return False
         self._set(resource, candidate)
         return True
 
     def _set(self, resource: str, winner: DeviceClass) -> None:
-        before = self._winners.get(resource)
-        self._winners[resource] = winner
+        before = self.winners.get(resource)
+        self.winners[resource] = winner
         if before is None or before.metadata.name != winner.metadata.name:
             self.revision += 1
 
     def _forget(self, resource: str | None, loser: DeviceClass) -> None:
-        winner = self._winners.get(resource or "")
+        winner = self.winners.get(resource or "")
         if winner is not None and winner.metadata.name == loser.metadata.name:
-            del self._winners[resource or ""]
+            del self.winners[resource or ""]
             self.revision += 1
 
 

@@ -151,7 +151,10 @@ class GatedPods:
 
     def get(self, key: str) -> QueuedPodInfo | None:
         """The pod with this key."""
-        return next((pods[key] for pods in self._behind.values() if key in pods), None)
+        for pods in self._behind.values():
+            if key in pods:
+                return pods[key]
+        return None
 
     def put(self, queued: QueuedPodInfo) -> None:
         """Add a pod that `queued.gating_plugin` gates; it must not be here already."""
@@ -232,7 +235,7 @@ class GatedPods:
     def _may_let_in(self, gate: Gate, pods: _Group) -> dict[str, None] | None:
         """The keys of the pods behind a gate for which it must be called; `None` if it must be called for all."""
         known = self._standing[gate]() if gate in self._standing else None
-        return None if known is None else dict.fromkeys(key for key in known if key in pods)
+        return None if known is None else dict.fromkeys([key for key in known if key in pods])
 
     def _keys_of(self, spared: str, gate: Gate, but: Collection[str]) -> Iterable[str]:
         if not spared:
@@ -245,7 +248,10 @@ class GatedPods:
         for name, group in self._groups[gate].items():
             count = len(group) - by_group.get(name, 0)
             if count:
-                yield next(queued for key, queued in group.items() if key not in others), count
+                for key, queued in group.items():
+                    if key not in others:
+                        yield queued, count
+                        break
 
     def _kept_out_by_nomination(self, gate: Gate, others: Collection[str]) -> Iterator[KeptOut]:
         """The same; pods that are nominated to different nodes are in different groups."""

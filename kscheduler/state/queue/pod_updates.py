@@ -58,7 +58,7 @@ def is_own_write(old: Pod, new: Pod) -> bool:
 
 
 def _without_our_condition(status: PodStatus) -> PodStatus:
-    others = tuple(condition for condition in status.conditions if condition.type != "PodScheduled")
+    others = tuple([condition for condition in status.conditions if condition.type != "PodScheduled"])
     return msgspec.structs.replace(status, conditions=others)
 
 

@@ -171,12 +171,13 @@ class SubQueues:
             return equivalence_group.place, equivalence_group.get(key)
         for place, heap in self._by_place():
             queued = heap.get(key)
-            if isinstance(queued, QueuedPodInfo):
+            if queued is not None and isinstance(queued, QueuedPodInfo):
                 return place, queued
-        for place, found in ((UNSCHEDULABLE, self.parked.get(key)), (GATED, self.gated.get(key))):
-            if isinstance(found, QueuedPodInfo):
-                return place, found
-        return None
+        parked = self.parked.get(key)
+        if parked is not None and isinstance(parked, QueuedPodInfo):
+            return UNSCHEDULABLE, parked
+        gated = self.gated.get(key)
+        return None if gated is None else (GATED, gated)
 
     # --- putting in -----------------------------------------------------------------------------------------------
 

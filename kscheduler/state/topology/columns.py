@@ -141,6 +141,6 @@ class RecentColumns(Generic[T]):
 
 def _summed(column: CountColumn, numbers: NDArray[np.int32], size: int) -> DomainSums:
     sums = np.zeros(size, dtype=np.int64)
-    counted = np.flatnonzero(column)
+    counted = column.nonzero()[0]
     np.add.at(sums, numbers.take(counted), column.take(counted))
     return DomainSums(numbers, sums)

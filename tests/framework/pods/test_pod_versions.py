@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,3 +90,9 @@ def test_a_binding_and_a_heartbeat_take_over_a_resize_that_is_put_off_does_not()
     assert pod_info(node="a").take_sums(pod_info())
     assert pod_info(status=running).take_sums(pod_info(status=running))
     assert not pod_info(status=put_off).take_sums(pod_info(status=running))
+
+
+@pytest.mark.parametrize("namespace", ["default", ""], ids=["in a namespace", "as written in a file, without one"])
+def test_a_pod_has_one_key_whoever_asks(namespace: str) -> None:
+    info = pod_info("p", namespace=namespace)
+    assert info.key == info.pod.key == ("default/p" if namespace else "p")

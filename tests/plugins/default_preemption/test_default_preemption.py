@@ -49,6 +49,9 @@ class UnderWay:
     def is_under_way(self, uid: str) -> bool:
         return uid in self.busy
 
+    def has_any(self) -> bool:
+        return bool(self.busy)
+
     def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
         return (node_name, waiting.uid) in self.clearing
 
