@@ -179,7 +179,7 @@ def namespace_of(args: argparse.Namespace) -> str:
     return args.namespace or current_namespace(**address_of(args))
 
 
-async def by_the_servers_version(client: "APIClient", args: argparse.Namespace, served: "Serving") -> "Serving":
+async def served_as_the_service(client: "APIClient", args: argparse.Namespace, served: "Serving") -> "Serving":
     """As the service on this API server would be: by its version as far as the configuration takes it, unless one was
     given.
     """

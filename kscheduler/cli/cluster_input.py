@@ -4,10 +4,10 @@ import argparse
 import asyncio
 
 from kscheduler.cli.cluster_flags import (
-    by_the_servers_version,
     choose_cluster,
     live_client,
     refuse_two_clusters,
+    served_as_the_service,
     serving_of,
 )
 from kscheduler.explain.queries.live import read_input
@@ -43,7 +43,7 @@ async def _live(
     args: argparse.Namespace, served: Serving, with_groups: bool, with_templates: bool, with_priority_classes: bool
 ) -> ClusterInput:
     async with live_client(args) as client:
-        served = await by_the_servers_version(client, args, served)
+        served = await served_as_the_service(client, args, served)
         found = await read_input(client, served, with_groups, with_templates, with_priority_classes)
     if served.is_other_version and args.output == "json":  # else the text ends with it
         found.notes.append(served.rules)

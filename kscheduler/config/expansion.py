@@ -94,8 +94,13 @@ def expand(
         problems += _cardinality_problems(expanded, scheduler_name, may_merge_placements)
         for point in SCORED_POINTS:
             specific, general = getattr(plugins, POINTS[point]), plugins.multi_point
-            scoring = (plugin for plugin in (*specific.enabled, *general.enabled) if implements(plugin.name, point))
-            problems += _overflow(point, scoring)
+            entries = (
+                (f"plugins.{field}.enabled[{index}].weight", plugin)
+                for field, enabled in ((point, specific.enabled), ("multiPoint", general.enabled))
+                for index, plugin in enumerate(enabled)
+                if implements(plugin.name, point)
+            )
+            problems += _overflow(point, entries)
     if problems:
         raise ConfigError(problems, f"profile {scheduler_name}" if scheduler_name else "")
     return expanded
@@ -226,19 +231,26 @@ def _cardinality_problems(expanded: Expanded, scheduler_name: str, may_merge_pla
         yield Problem("plugins.placementGenerate", message)
 
 
-def _overflow(point: str, plugins: Iterable[PluginEntry]) -> Iterator[Problem]:
-    """Whether the weights overflow, added as kube-scheduler does.
+def _overflow(point: str, entries: Iterable[tuple[str, PluginEntry]]) -> Iterator[Problem]:
+    """Whether the weights overflow, added as kube-scheduler does. `entries`: each with the path of its weight.
 
     Plugins that are disabled at the point count, too, and a negative total counts as an overflow as soon as another
     plugin follows (kube-scheduler's subtraction overflows).
     """
     weights: dict[str, int] = {}
     total = 0
-    for plugin in plugins:
+    below_zero = ""
+    for path, plugin in entries:
         if plugin.name in weights:
             continue
         points = weights[plugin.name] = (plugin.weight or 1) * MAX_NODE_SCORE
         if total < 0 or points > MAX_TOTAL_SCORE - total:
-            yield Problem(f"plugins.{point}", "total score of Score plugins could overflow")
+            message = "total score of Score plugins could overflow"
+            if total < 0:
+                yield Problem(below_zero, f"{message}: the weight is less than 0")
+            else:
+                yield Problem(f"plugins.{point}", message)
             return
+        if points < 0:
+            below_zero = below_zero or path
         total += points

@@ -7,16 +7,7 @@ from kscheduler.api.codec import UndecodableError
 from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.config.errors import ConfigError
 from kscheduler.framework.registry import DuplicatePluginError
-from kscheduler.scenario.errors import ScenarioError
-
-
-class ClusterError(ValueError):
-    """What was given cannot be used: a file, a field, an object, a configuration; or a cluster could not be read.
-
-    The text has a line for each mistake, which begins with its place: `pods[3]`, `dump.yaml: document 2`,
-    `configuration: profiles[0].plugins`.
-    """
-
+from kscheduler.scenario.errors import ClusterError, ScenarioError
 
 _BELOW = (ScenarioError, ConfigError, UndecodableError, DuplicatePluginError, ClientError, ConfigurationError)
 
@@ -28,3 +19,6 @@ def raising_cluster_error() -> Iterator[None]:
         yield
     except _BELOW as problem:
         raise ClusterError(str(problem).replace("--plugin: ", "plugins: ")) from problem
+
+
+__all__ = ["ClusterError", "raising_cluster_error"]

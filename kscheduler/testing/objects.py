@@ -1,13 +1,16 @@
 """Pods and nodes in the words of the API, with everything that does not matter left out."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
-from kscheduler.api.codec import convert, copied
+from kscheduler.api.codec import UndecodableError, convert, copied
 from kscheduler.api.core import Node, Pod, PodSpec, Taint
 from kscheduler.api.quantity import QuantityError, nano_value
+from kscheduler.scenario.errors import ClusterError
 from kscheduler.scenario.fields import misspelt, nearest
 from kscheduler.testing.cluster import Cluster
+
+T = TypeVar("T", Node, Pod)
 
 # Assertions about decisions; a failure shows the explanation.
 
@@ -64,6 +67,10 @@ _READ_BY_NO_SCHEDULER: Final = frozenset(
 )
 
 
+class ObjectMistakeError(ClusterError, TypeError):
+    """What `make_pod` or `make_node` was given makes no object."""
+
+
 def make_node(
     name: str,
     *,
@@ -75,21 +82,20 @@ def make_node(
 ) -> Node:
     """A node with 4 CPU, 8Gi and room for 110 pods, unless keywords (`cpu="2"`) say otherwise.
 
-    Raises `UndecodableError` for fields of a wrong type, `TypeError` for a keyword whose value is no quantity and for a
-    taint that no node can have.
+    Raises `ObjectMistakeError`, a `ClusterError` and `TypeError`: for fields of a wrong type, for a keyword whose value
+    is no quantity or below zero, and for a taint that no node can have.
     """
     for keyword, amount in allocatable.items():
-        try:
-            nano_value(copied(amount))
-        except (QuantityError, TypeError, AttributeError):
-            hint = nearest(keyword, ("labels", "annotations", "taints", "unschedulable"))
-            meant = f": do you mean {hint}=?" if hint else ": other keywords are resources, such as cpu='2'"
-            raise TypeError(f"make_node: {keyword}={amount!r} is no amount of a resource{meant}") from None
+        hint = nearest(keyword, ("labels", "annotations", "taints", "unschedulable"))
+        meant = f"do you mean {hint}=?" if hint else "other keywords are resources, such as cpu='2'"
+        _check_amount("make_node: ", keyword, amount, f": {meant}")
     for number, taint in enumerate(taints):
         for unknown in taint.keys() - {*Taint.__struct_encode_fields__, "timeAdded"}:
-            raise TypeError(f"make_node: taints[{number}].{unknown} is not a field: a taint has key, value and effect")
+            raise ObjectMistakeError(
+                f"make_node: taints[{number}].{unknown} is not a field: a taint has key, value and effect"
+            )
         if not (taint.get("key") and taint.get("effect")):
-            raise TypeError(f"make_node: taints[{number}] needs a key and an effect, as on the API server")
+            raise ObjectMistakeError(f"make_node: taints[{number}] needs a key and an effect, as on the API server")
     gives = {"cpu": "4", "memory": "8Gi", "pods": "110", **allocatable}
     metadata = {"name": name, "uid": f"uid-of-{name}"}
     tree = {
@@ -97,7 +103,7 @@ def make_node(
         "spec": {"taints": [dict(taint) for taint in taints], "unschedulable": unschedulable},
         "status": {"allocatable": gives, "capacity": gives},
     }
-    return convert(copied(tree), Node)
+    return _made("make_node", tree, Node)
 
 
 def make_pod(
@@ -112,18 +118,50 @@ def make_pod(
 ) -> Pod:
     """A pod with one container; `node`: it runs there. Other keywords are fields of its spec, spelled as in the API.
 
-    Raises `UndecodableError` for fields of a wrong type, and `TypeError` for a keyword that is no field of a spec.
+    Raises `ObjectMistakeError`, a `ClusterError` and `TypeError`: for fields of a wrong type, for a keyword that is no
+    field of a spec, and for an amount that is no quantity or below zero.
     """
     _refuse_unknown(spec)
     if requests and "containers" in spec:
-        raise TypeError("make_pod: requests are those of its one container: write them into `containers` instead")
+        raise ObjectMistakeError(
+            "make_pod: requests are those of its one container: write them into `containers` instead"
+        )
     metadata = {"name": name, "namespace": namespace, "uid": f"uid-of-{namespace}-{name}"}
     container = {"name": "main", "image": "app", "resources": {"requests": dict(requests or {})}}
     tree = {
         "metadata": {**metadata, "labels": dict(labels or {}), "annotations": dict(annotations or {})},
         "spec": {"schedulerName": "kscheduler", "nodeName": node, "containers": [container], **spec},
     }
-    return convert(copied(tree), Pod)
+    pod = _made("make_pod", tree, Pod)
+    for where, amounts in _amounts_of(pod.spec):
+        for resource, amount in amounts.items():
+            _check_amount(f"make_pod: {where}: ", resource, amount)
+    return pod
+
+
+def _made(maker: str, tree: Mapping[str, Any], kind: type[T]) -> T:
+    try:
+        return convert(copied(tree), kind)
+    except UndecodableError as problem:
+        raise ObjectMistakeError(f"{maker}: {problem}") from problem
+
+
+def _amounts_of(spec: PodSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for number, container in enumerate(containers):
+            where = "requests" if len(spec.containers) == 1 and field == "containers" else f"{field}[{number}]"
+            yield where, container.resources.requests
+    yield "overhead", spec.overhead
+
+
+def _check_amount(where: str, resource: str, amount: Any, hint: str = "") -> None:
+    """Raises `ObjectMistakeError`. `hint`: what may be meant where it is no amount."""
+    try:
+        is_below_zero = nano_value(copied(amount)) < 0
+    except (QuantityError, TypeError, AttributeError):
+        raise ObjectMistakeError(f"{where}{resource}={amount!r} is no amount of a resource{hint}") from None
+    if is_below_zero:
+        raise ObjectMistakeError(f"{where}{resource}={amount!r} is less than nothing")
 
 
 def _refuse_unknown(spec: Mapping[str, Any]) -> None:
@@ -135,6 +173,8 @@ def _refuse_unknown(spec: Mapping[str, Any]) -> None:
         camel = first + "".join(part.title() for part in others)
         meant = camel if camel in known else nearest(keyword, known)
         meant = "node" if meant == "nodeName" else meant
-        raise TypeError(f"make_pod: {keyword} is no field of a pod's spec{f': do you mean {meant}?' if meant else ''}")
+        raise ObjectMistakeError(
+            f"make_pod: {keyword} is no field of a pod's spec{f': do you mean {meant}?' if meant else ''}"
+        )
     for problem in misspelt(spec, PodSpec):
-        raise TypeError(f"make_pod: {problem}")
+        raise ObjectMistakeError(f"make_pod: {problem}")

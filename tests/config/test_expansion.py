@@ -181,8 +181,10 @@ def test_weights_below_zero_are_too_much_as_soon_as_another_one_follows(
     if not is_refused:
         expand(plugins, implements)
         return
-    with pytest.raises(ConfigError, match="total score of Score plugins could overflow"):
+    with pytest.raises(ConfigError, match="total score of Score plugins could overflow") as caught:
         expand(plugins, implements)
+    (problem,) = caught.value.problems
+    assert problem.path == ("plugins.score.enabled[0].weight" if score else "plugins.multiPoint.enabled[2].weight")
 
 
 def test_all_that_is_wrong_is_reported_at_once() -> None:

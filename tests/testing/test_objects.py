@@ -1,14 +1,17 @@
 """Pods and nodes of plugins' tests: a keyword that means nothing is an error, with what may be meant."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from kscheduler import ClusterError
 from kscheduler.api.meta import KubeObject
 from kscheduler.state.cache import Cache
 from kscheduler.testing import Cluster, make_node, make_pod
 
+GPU = "nvidia.com/gpu"
 GPUS: Any = {"nvidia.com/gpu": "8"}
 
 
@@ -51,6 +54,29 @@ def test_every_field_of_the_api_is_known() -> None:
 def test_what_a_node_does_not_know_is_refused(keywords: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
         make_node("x", **keywords)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: make_pod("x", requests={"cpu": "-1"}), "make_pod: requests: cpu='-1' is less than nothing"),
+        (lambda: make_pod("x", requests={"cpu": "much"}), "make_pod: requests: cpu='much' is no amount of a resource"),
+        (
+            lambda: make_pod("x", initContainers=[{"name": "i", "resources": {"requests": {GPU: "-2"}}}]),
+            "make_pod: initContainers[0]: nvidia.com/gpu='-2' is less than nothing",
+        ),
+        (lambda: make_pod("x", overhead={"cpu": "-1m"}), "make_pod: overhead: cpu='-1m' is less than nothing"),
+        (lambda: make_node("x", cpu="-4"), "make_node: cpu='-4' is less than nothing"),
+        (lambda: make_pod("x", priority="high"), "make_pod: Expected `int | null`, got `str` - at `$.spec.priority`"),
+    ],
+    ids=["negative", "no-quantity", "init-container", "overhead", "node", "wrong-type"],
+)
+def test_a_mistake_in_an_object_is_an_error_of_the_library_and_a_type_error(
+    make: Callable[[], object], message: str
+) -> None:
+    with pytest.raises(ClusterError, match=f"^{re.escape(message)}$") as caught:
+        make()
+    assert isinstance(caught.value, TypeError)
 
 
 def test_names_of_rows_have_no_empty_ones_where_a_node_has_gone() -> None:

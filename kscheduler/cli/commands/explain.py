@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from kscheduler.cli.cluster_flags import address_of, by_the_servers_version, choose_cluster, live_client, serving_of
+from kscheduler.cli.cluster_flags import address_of, choose_cluster, live_client, served_as_the_service, serving_of
 from kscheduler.cli.explain_flags import (
     add_parser,
     check,
@@ -94,7 +94,7 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> tuple[list[
     if args.filename:
         documents, not_read = new_objects_of(args)
     async with live_client(args) as client:
-        served = await by_the_servers_version(client, args, served)
+        served = await served_as_the_service(client, args, served)
         if args.filename:
             queries = await new_pod_queries(client, documents, not_read, namespace, served)
             return await _answered(queries, client, args), served

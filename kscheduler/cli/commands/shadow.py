@@ -19,8 +19,8 @@ from kscheduler.cli.cluster_flags import (
     add_cluster,
     add_scheduler,
     address_of,
-    by_the_servers_version,
     choose_cluster,
+    served_as_the_service,
     serving_of,
 )
 from kscheduler.cli.debugging import debuggers_in_service
@@ -181,7 +181,7 @@ async def _follow(args: argparse.Namespace) -> bool:
     choose_cluster(args, served)
     connection = await load_connection(**address_of(args))
     async with ReadingClient(connection) as client:
-        served = await by_the_servers_version(client, args, served)
+        served = await served_as_the_service(client, args, served)
     if served.is_other_version:
         say(served.rules)
     return await run_shadow(_options(args, served), connection)

@@ -6,7 +6,9 @@
     device_shares             devices that several pods share: which nodes have room on one device, and on which
 
     device_columns            what is free on each device of each node, where a device plugin counts them
-    claimable_devices         the same of devices of DRA, and what claims ask for
+    claimable_devices         the same of devices of DRA, and what a pod takes of them
+    device_shapes             one device of DRA: what is left of it, and what a request takes
+    claimed_requests          what a pod's claims ask for
     typical_pods              the mix of pods that is expected
 
 None is enabled unless a profile names it. docs/packing.md shows a profile for each, and what they gain on a public

@@ -16,7 +16,7 @@ selectors count no further than those of its class. Where a device's counters ar
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,18 +27,15 @@ from kscheduler.api.devices import (
     IMPLICIT_EXTENDED_RESOURCE,
     AllocationResult,
     Device,
-    DeviceCapacity,
     DeviceClass,
     ResourceClaim,
     ResourceSlice,
 )
 from kscheduler.api.kinds import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from kscheduler.api.meta import KubeObject
-from kscheduler.api.quantity import Quantity, nano_value
 from kscheduler.api.selector_errors import SelectorCompileError, SelectorRuntimeError
-from kscheduler.devices.ids import AllocatedState, PoolID
-from kscheduler.devices.limits.capacity import CapacityError, capacities_of, consumption
-from kscheduler.devices.limits.counters import FreeCounters, consumed_by
+from kscheduler.devices.ids import PoolID
+from kscheduler.devices.limits.counters import FreeCounters
 from kscheduler.devices.pools import PoolDevice
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.devices.wanted import AllocatorFeatures
@@ -59,6 +56,15 @@ from kscheduler.plugins.packing.device_columns import (
     Free,
     side_by_side,
 )
+from kscheduler.plugins.packing.device_shapes import (
+    WHOLE_DEVICE,
+    DeviceShape,
+    WantedDevices,
+    as_demand,
+    demand_on,
+    left_of,
+    shape_of,
+)
 
 if TYPE_CHECKING:  # imported for the first selector
     from kscheduler.api.device_selectors import Release
@@ -68,25 +74,6 @@ MAX_SHAPES: Final = 256
 _KEEPS_OUT: Final = frozenset({"NoSchedule", "NoExecute"})
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _NO_SHAPE: Final = -1
-
-
-class _Shape(NamedTuple):
-    """What the amount of a claim depends on: devices of one model have one shape."""
-
-    driver: str
-    is_shared: bool
-    capacities: tuple[tuple[str, DeviceCapacity], ...]
-
-
-_WHOLE_DEVICE: Final = _Shape("", is_shared=False, capacities=())
-
-
-class _Wanted(NamedTuple):
-    """What a claim asks for of the class."""
-
-    devices: int
-    """`MAX_DEVICES`: all that there are."""
-    capacity: Mapping[str, Quantity] | None
 
 
 def claimable_devices(resource: str, handle: Handle) -> "ClaimableDevices | None":
@@ -122,7 +109,7 @@ class ClaimableDevices:
         """Nodes whose devices are still to be looked for."""
         self._stale: dict[str, None] = {}
         """Nodes of which it is still to be worked out what is free."""
-        self._shapes: dict[_Shape, int] = {_WHOLE_DEVICE: 0}
+        self._shapes: dict[DeviceShape, int] = {WHOLE_DEVICE: 0}
         self._free: Free = np.zeros((0, 1), dtype=np.int64)
         self._shape: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.changes = ChangeLog()
@@ -168,7 +155,7 @@ class ClaimableDevices:
         have an equal `demand`.
         """
         wanted = list(self._wanted(pod.pod))
-        return tuple([_demand(shape, wanted, self._features) for shape in self._shapes])
+        return tuple([demand_on(shape, wanted, self._features) for shape in self._shapes])
 
     def usual_demand(self, pod: PodInfo) -> DeviceDemand:
         """What a pod that waits or runs asks for, on devices of the most frequent shape."""
@@ -177,7 +164,7 @@ class ClaimableDevices:
         if not (milli or wanted) or not self._refresh():
             return NO_DEMAND
         counts = np.bincount(list(self._shape_of.values()))
-        return as_demand(milli + _demand([*self._shapes][int(counts.argmax())], wanted, self._features))
+        return as_demand(milli + demand_on([*self._shapes][int(counts.argmax())], wanted, self._features))
 
     # --- the class ----------------------------------------------------------------------------------------------------
 
@@ -241,7 +228,7 @@ class ClaimableDevices:
         self._class = self._judge = None
         self._index, self._slices = SliceIndex((), self._features), ()
         self._claims_seen = self._nodes_seen = -1
-        self._shapes = {_WHOLE_DEVICE: 0}
+        self._shapes = {WHOLE_DEVICE: 0}
         for known in (self._of_driver, self._members, self._lists, self._shape_of, self._changed, self._stale):
             known.clear()
         self._class = device_class
@@ -280,7 +267,7 @@ class ClaimableDevices:
             if members is None:
                 self._lists.pop(name, None)
             else:
-                self._lists[name] = [self._left_of(found, allocated, counters) for found in members]
+                self._lists[name] = [left_of(found, allocated, counters, self._features) for found in members]
             row = nodes.row_of(name)
             if row >= 0 and self._nodes_seen >= 0 and len(self._free) == nodes.capacity:
                 self._write_row(row, nodes)
@@ -295,7 +282,7 @@ class ClaimableDevices:
         ][:MAX_DEVICES]
         if members:
             self._members[name] = members
-            self._shape_of[name] = self._number_of(self._shape_of_device(members[0]))
+            self._shape_of[name] = self._number_of(shape_of(members[0], self._features))
         else:
             self._members.pop(name, None)
             self._shape_of.pop(name, None)
@@ -333,39 +320,14 @@ class ClaimableDevices:
 
     # --- devices ------------------------------------------------------------------------------------------------------
 
-    def _number_of(self, shape: _Shape) -> int:
+    def _number_of(self, shape: DeviceShape) -> int:
         if shape not in self._shapes and len(self._shapes) < MAX_SHAPES:
             self._shapes[shape] = len(self._shapes)
         return self._shapes.get(shape, 0)
 
-    def _shape_of_device(self, found: PoolDevice) -> _Shape:
-        if not self._is_shared(found.device):
-            return _WHOLE_DEVICE
-        capacities = capacities_of(found.device, found.id.driver, self._features)
-        return _Shape(found.id.driver, is_shared=True, capacities=tuple(sorted(capacities.items())))
-
-    def _is_shared(self, device: Device) -> bool:
-        return bool(device.allow_multiple_allocations) and self._features.consumable_capacity
-
-    def _left_of(self, found: PoolDevice, allocated: AllocatedState, counters: FreeCounters) -> int:
-        """In thousandths."""
-        if found.id in allocated.devices:
-            return 0
-        if not self._is_shared(found.device):
-            if allocated.has(found.id):
-                return 0
-            left = counters.of(found.pool) if found.device.consumes_counters else {}
-            return WHOLE if all(left.get(key, 0) >= taken for key, taken in consumed_by(found).items()) else 0
-        consumed = allocated.consumed.get(found.id)
-        if not consumed:
-            return WHOLE
-        capacities = capacities_of(found.device, found.id.driver, self._features)
-        used = max((_share(consumed.get(name, 0), each) for name, each in capacities.items()), default=0)
-        return WHOLE - min(WHOLE, max(0, used))
-
     # --- claims -------------------------------------------------------------------------------------------------------
 
-    def _wanted(self, pod: Pod, *, with_devices: bool = False) -> Iterator[_Wanted]:
+    def _wanted(self, pod: Pod, *, with_devices: bool = False) -> Iterator[WantedDevices]:
         """What the pod's claims ask for of the class. `with_devices`: also those that have devices, of the pod for
         which they were reserved first; else these are counted already.
         """
@@ -375,7 +337,7 @@ class ClaimableDevices:
         for wanted in claimed_requests(pod, self._devices.claims, with_devices=with_devices):
             if wanted.class_name == device_class.metadata.name:
                 count = MAX_DEVICES if wanted.mode == ALL else min(wanted.count, MAX_DEVICES)
-                yield _Wanted(count, wanted.capacity)
+                yield WantedDevices(count, wanted.capacity)
 
     # --- points that were kept ----------------------------------------------------------------------------------------
 
@@ -417,39 +379,6 @@ class ClaimableDevices:
         if self._is_begun and self._devices.slices():
             nodes = self._handle.view.nodes
             self._handle.nodes_changed(nodes.names(nodes.rows()))
-
-
-def as_demand(milli: int) -> DeviceDemand:
-    """So many thousandths as whole devices, or as a share of one."""
-    if milli <= 0:
-        return NO_DEMAND
-    return DeviceDemand(1, milli) if milli < WHOLE else DeviceDemand(-(-milli // WHOLE), WHOLE)
-
-
-def _demand(shape: _Shape, wanted: list[_Wanted], features: AllocatorFeatures) -> int:
-    """In thousandths, on devices of the shape."""
-    return sum(each.devices * _milli(shape, each.capacity, features) for each in wanted)
-
-
-def _milli(shape: _Shape, requests: Mapping[str, Quantity] | None, features: AllocatorFeatures) -> int:
-    """What a request takes of one device: of the capacity of which it takes most."""
-    if not shape.is_shared:
-        return WHOLE
-    capacities = dict(shape.capacities)
-    try:
-        taken = consumption(requests, capacities, features, shape.driver)
-    except CapacityError:
-        taken = None
-    if taken is None:  # it gets none of these devices
-        return WHOLE
-    most = max((_share(amount.nano, capacities[name]) for name, amount in taken.items()), default=0)
-    return min(WHOLE, max(0, most))
-
-
-def _share(amount: int, capacity: DeviceCapacity) -> int:
-    """In thousandths, rounded up. `amount`: in billionths."""
-    whole = nano_value(capacity.value)
-    return -(-amount * WHOLE // whole) if whole > 0 else 0
 
 
 def _is_tainted(device: Device) -> bool:

@@ -44,8 +44,9 @@ from kscheduler.framework.plugin import MAX_NODE_SCORE, UNSIGNABLE, Plugin, PreF
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU
 from kscheduler.framework.status import SUCCESS
-from kscheduler.plugins.packing.claimable_devices import as_demand, claimable_devices
+from kscheduler.plugins.packing.claimable_devices import claimable_devices
 from kscheduler.plugins.packing.device_columns import NO_DEMAND, WHOLE, DeviceColumns, DeviceDemand, Free, demand_of
+from kscheduler.plugins.packing.device_shapes import as_demand
 from kscheduler.plugins.packing.device_shares import DeviceChoice
 from kscheduler.plugins.packing.typical_pods import Shape, TypicalPods, most_frequent, pod_of
 

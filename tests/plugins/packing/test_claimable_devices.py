@@ -21,9 +21,11 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.decision_time import DecisionEndedError
 from kscheduler.framework.plugin import UNSIGNABLE
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.plugins.packing import claimable_devices as claimable_devices_module
 from kscheduler.plugins.packing.best_fit import BestFit
 from kscheduler.plugins.packing.claimable_devices import ClaimableDevices, claimable_devices
 from kscheduler.plugins.packing.device_columns import DeviceDemand
+from kscheduler.plugins.packing.device_shapes import left_of
 from kscheduler.plugins.packing.dominant_most_allocated import DominantMostAllocated
 from kscheduler.plugins.packing.fragmentation_aware import FragmentationAware
 from kscheduler.scenario.listed_kinds import ShownObjects
@@ -226,9 +228,18 @@ def test_what_is_free_is_what_each_device_has_left_after_any_history(seed: int, 
                 ]
 
 
-@pytest.mark.parametrize("method", ["_left_of", "_find_members", "_write_row", "_nodes_of"])
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (claimable_devices_module, "left_of"),
+        (ClaimableDevices, "_find_members"),
+        (ClaimableDevices, "_write_row"),
+        (ClaimableDevices, "_nodes_of"),
+    ],
+    ids=["left_of", "_find_members", "_write_row", "_nodes_of"],
+)
 def test_a_decision_that_is_ended_while_devices_are_looked_at_leaves_nothing_half_done(
-    method: str, monkeypatch: pytest.MonkeyPatch
+    owner: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The timer may end it at any call."""
     world, ended = World(3), 0
@@ -236,7 +247,7 @@ def test_a_decision_that_is_ended_while_devices_are_looked_at_leaves_nothing_hal
     for number in range(60):
         for _ in range(3):
             world.happen()
-        calls, real = [number % 3 + 1], getattr(ClaimableDevices, method)
+        calls, real = [number % 3 + 1], getattr(owner, name)
 
         def end(*args: Any, calls: list[int] = calls, real: Any = real) -> Any:
             calls[0] -= 1
@@ -245,11 +256,11 @@ def test_a_decision_that_is_ended_while_devices_are_looked_at_leaves_nothing_hal
             return real(*args)
 
         with monkeypatch.context() as patched, suppress(DecisionEndedError):
-            patched.setattr(ClaimableDevices, method, end)
+            patched.setattr(owner, name, end)
             devices.free(nodes, nodes.rows())
         ended += calls[0] <= 0
-        live = [name for name in world.names if nodes.row_of(name) >= 0]
-        assert free_by_node(devices, world.stage) == {name: left for name in live if (left := world.left(name, GPU))}
+        live = [node for node in world.names if nodes.row_of(node) >= 0]
+        assert free_by_node(devices, world.stage) == {node: left for node in live if (left := world.left(node, GPU))}
     assert ended > 5
 
 
@@ -288,11 +299,10 @@ def test_a_change_works_out_the_devices_of_its_node_only(monkeypatch: pytest.Mon
     devices = counted(stage)
     free_by_node(devices, stage)
     asked: list[str] = []
-    left_of = ClaimableDevices._left_of
 
-    def noted(self: ClaimableDevices, found: Any, *rest: Any) -> int:
+    def noted(found: Any, *rest: Any) -> int:
         asked.append(str(found.id.pool))
-        return left_of(self, found, *rest)
+        return left_of(found, *rest)
 
     rows: list[int] = []
     write_row = ClaimableDevices._write_row
@@ -301,7 +311,7 @@ def test_a_change_works_out_the_devices_of_its_node_only(monkeypatch: pytest.Mon
         rows.append(row)
         write_row(self, row, *rest)
 
-    monkeypatch.setattr(ClaimableDevices, "_left_of", noted)
+    monkeypatch.setattr(claimable_devices_module, "left_of", noted)
     monkeypatch.setattr(ClaimableDevices, "_write_row", written)
     free_by_node(devices, stage)
     assert (asked, rows) == ([], [])
