@@ -9,8 +9,8 @@ A request is answered by the first list that has all labels that it names. Where
 labels, and at the last the named labels themselves.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -49,6 +49,10 @@ WELL_KNOWN: Final = (
 )
 # As many as Kueue allows, in one list.
 MAX_LEVELS: Final = 16
+# Requests of so many kinds share what is known of all nodes: some hundred KiB each.
+_MAX_KEPT: Final = 8
+
+T = TypeVar("T")
 
 # A value's number per row (0: missing), and the values by number.
 LevelColumn = tuple[NDArray[np.int32], Sequence[str | None]]
@@ -135,6 +139,9 @@ class TopologyLevels:
         self._hyper_nodes: dict[str, HyperNode] = {}
         self._tiers: tuple[object, LevelList | None] = None, None
         """For which nodes the HyperNodes were looked through last, and their levels."""
+        self._kept: dict[Hashable, Any] = {}
+        """What follows from the labels of all nodes, for one state of them; `_MAX_KEPT` at most."""
+        self._kept_for = -1
 
     def configure(self, lists: Iterable[Sequence[str]]) -> None:
         """Take these lists of labels from the configuration."""
@@ -149,7 +156,7 @@ class TopologyLevels:
         name = obj.metadata.name
         if isinstance(obj, HyperNode):
             self._hyper_nodes[name] = obj
-            self._tiers = None, None
+            self._forget()
         elif obj.spec.levels:
             keys = dict.fromkeys(level.node_label for level in obj.spec.levels[:MAX_LEVELS])
             self._of_objects[name] = level_list(f"Topology {name}", keys)
@@ -160,13 +167,25 @@ class TopologyLevels:
         """The object is gone."""
         known: dict[str, Any] = self._hyper_nodes if isinstance(obj, HyperNode) else self._of_objects
         known.pop(obj.metadata.name, None)
-        self._tiers = None, None
+        self._forget()
 
     def lists(self, nodes: NodeTable) -> tuple[LevelList, ...]:
         """Those of the configuration, then Kueue's by name, then the tiers of HyperNodes."""
         kueue = [self._of_objects[name] for name in sorted(self._of_objects)]
         tiers = self._levels_of_hyper_nodes(nodes) if self._hyper_nodes else None
         return *self.configured, *kueue, *(() if tiers is None else (tiers,))
+
+    def of_all_nodes(self, nodes: NodeTable, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returns, kept until a node or an object that names levels changes."""
+        if nodes.node_columns_version != self._kept_for or len(self._kept) >= _MAX_KEPT:
+            self._kept, self._kept_for = {}, nodes.node_columns_version
+        if key not in self._kept:
+            self._kept[key] = make()
+        known: T = self._kept[key]
+        return known
+
+    def _forget(self) -> None:
+        self._tiers, self._kept = (None, None), {}
 
     def _levels_of_hyper_nodes(self, nodes: NodeTable) -> LevelList | None:
         version, known = self._tiers

@@ -16,6 +16,9 @@ Limits: kube-scheduler visits nodes in parallel, so two neighbours in its order 
 it looks at a part of the nodes only. There the hashes decide.
 """
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kscheduler.api.well_known import REGION, ZONE
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.scheduling.cycle.sampling import FEWEST_TO_FIND, NodeSampler
@@ -26,6 +29,14 @@ class TieBreakingSampler(NodeSampler):
 
     has_order = True
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._nodes: NodeTable | None = None
+        self._version = -1
+        self._turns: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+        """By row its place in the order of all nodes, for one state of them: a placement of few nodes in a large
+        cluster would cost a walk over all of them for each member."""
+
     def among_equals(self, nodes: NodeTable, searched: Rows, feasible: Rows, tied: Rows) -> int:
         """The row to take of the `tied` ones (intp, at least one), which are among the `feasible`; -1: no rule.
 
@@ -33,8 +44,11 @@ class TieBreakingSampler(NodeSampler):
         """
         if len(searched) >= FEWEST_TO_FIND:
             return -1
-        is_searched = set(searched.tolist())
-        order = [row for row in _in_turn(nodes) if row in is_searched]
+        if nodes is not self._nodes or nodes.node_columns_version != self._version:
+            self._nodes, self._version = nodes, nodes.node_columns_version
+            self._turns = np.zeros(nodes.capacity, dtype=np.intp)
+            self._turns[_in_turn(nodes)] = np.arange(len(nodes))
+        order: list[int] = searched[np.argsort(self._turns[searched])].tolist()
         start = self.next_start % max(1, len(order))
         is_feasible = set(feasible.tolist())
         visited = [row for row in (*order[start:], *order[:start]) if row in is_feasible]

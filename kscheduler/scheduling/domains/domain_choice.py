@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from kscheduler.scheduling.domains.domain_tree import DomainTree, Rooms
+from kscheduler.scheduling.domains.domain_tree import DomainNumbers, DomainTree, Rooms
 from kscheduler.scheduling.domains.fewest_domains import Share, fewest_domains
 
 
@@ -115,18 +115,19 @@ class _Choice:
             slices[number - 1] = above
         return slices
 
-    def _in_order(self, level: int, domains: Sequence[int]) -> list[int]:
+    def _in_order(self, level: int, domains: Sequence[int]) -> DomainNumbers:
         """The most slices first, of equal ones those with the least room beyond. Unconstrained: the fewest first.
 
         Domains in which there are members come before all others.
         """
-        slices, rooms = self._slices[level].tolist(), self._rooms[level].tolist()
         # Kueue knows no slices below the slice level and takes all for equal: those with the least room come first.
         sign = 1 if self._fills_least or (self._only_as_kueue and level > self._slice_level) else -1
-        held = None if self._held is None else self._held[level].tolist()
-        return sorted(
-            domains, key=lambda each: (held is not None and not held[each], sign * slices[each], rooms[each], each)
-        )
+        numbers = np.asarray(domains, dtype=np.intp)
+        keys = [numbers, self._rooms[level][numbers], sign * self._slices[level][numbers]]
+        if self._held is not None:
+            keys.append(self._held[level][numbers] == 0)
+        order: DomainNumbers = numbers[np.lexsort(keys)]
+        return order
 
     # --- the level ----------------------------------------------------------------------------------------------------
 
@@ -135,13 +136,12 @@ class _Choice:
         wanted = self._wanted
         for level in range(wanted.level, -1, -1):
             domains = self._in_order(level, self._holding_all(level))
-            fitting = [each for each in domains if self._slices[level][each] >= wanted.slices]
-            if fitting:
-                best = min(self._slices[level][each] for each in fitting)
-                return level, [each for each in fitting if self._slices[level][each] == best][:1]
+            slices = self._slices[level][domains]
+            tightest = _first_tightest(slices, wanted.slices)
+            if tightest >= 0:
+                return level, [int(domains[tightest])]
             if level == wanted.required_level:
-                most = max((int(self._slices[level][each]) for each in domains), default=0)
-                return Shortfall(level, most)
+                return Shortfall(level, int(slices.max(initial=0)))
             if wanted.is_unconstrained:
                 break
         every = list(range(len(self._tree.levels[level])))
@@ -161,11 +161,11 @@ class _Choice:
         """As few of the domains as hold so many slices (`by_members`: members), and how many each gets."""
         rooms = self._rooms[level] if by_members else self._slices[level]
         order, shares = self._in_order(level, domains), list[Share]()
-        for place, largest in enumerate(order):
+        for place, largest in enumerate(order.tolist()):
             domain = largest
             if not self._fills_least and rooms[domain] >= amount and not self._has_members(level, domain):
                 # The last one: the tightest that holds the rest, of equal ones the first.
-                domain = min((each for each in order[place:] if rooms[each] >= amount), key=lambda each: rooms[each])
+                domain = int(order[place + _first_tightest(rooms[order[place:]], amount)])
             if rooms[domain] > 0:
                 shares.append(Share(domain, min(amount, int(rooms[domain]))))
                 amount -= shares[-1].amount
@@ -214,9 +214,15 @@ class _Choice:
         wanted = self._wanted
         if len(domains) == 1:  # others of this level may hold the group in fewer narrow ones
             fitting = np.flatnonzero(self._slices[level] >= wanted.slices).tolist()
-            starts = [[each] for each in self._in_order(level, fitting)]
+            starts = [[each] for each in self._in_order(level, fitting).tolist()]
         else:
             starts = [list(domains)]
         slices = self._slices[level : wanted.level + 1]
         fewest = fewest_domains(self._tree.levels[level : wanted.level + 1], slices, wanted.slices, starts, shares)
         return self._cover(wanted.level, [share.domain for share in fewest], wanted.slices)
+
+
+def _first_tightest(rooms: Rooms, amount: int) -> int:
+    """The place of the least room that holds the amount, of equal ones the first; -1: none does."""
+    holding = np.flatnonzero(rooms >= amount)
+    return int(holding[rooms[holding].argmin()]) if len(holding) else -1

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from kscheduler.scheduling.domains.domain_tree import DomainLevel, Rooms
 
 # So many elementary steps at most: some tens of milliseconds.
-_MAX_STEPS: Final = 20_000_000
+_MAX_STEPS: Final = 5_000_000
 _PER_DOMAIN: Final = 2_000
 _NEVER: Final = 1 << 60
 

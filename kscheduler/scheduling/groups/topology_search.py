@@ -211,14 +211,22 @@ class _Search:
     # --- the nodes ----------------------------------------------------------------------------------------------------
 
     def _units(self) -> tuple[Rows, DomainTree]:
-        rows = self._all
+        """The nodes that have all levels that are named, in domains."""
         nodes, levels = self._inputs.cache.nodes, self._levels.levels[: self._last + 1]
-        named = {self._level, *(each for each in (self._required, self._slice_level) if each is not None)}
-        is_unit = np.ones(len(rows), dtype=np.bool_)
-        for place in named:
-            is_unit &= levels[place].column(nodes, rows)[0] > 0
-        rows = rows[is_unit]
-        return rows, domain_tree([level.key for level in levels], [level.column(nodes, rows) for level in levels])
+        named = sorted({self._level, *(each for each in (self._required, self._slice_level) if each is not None)})
+
+        def made() -> tuple[Rows, DomainTree]:
+            rows = self._all
+            is_unit = np.ones(len(rows), dtype=np.bool_)
+            for place in named:
+                is_unit &= levels[place].column(nodes, rows)[0] > 0
+            rows = rows[is_unit]
+            return rows, domain_tree([level.key for level in levels], [level.column(nodes, rows) for level in levels])
+
+        if len(self._all) < len(nodes):
+            return made()
+        key = self._levels.source, tuple(level.key for level in levels), tuple(named)
+        return self._inputs.cache.topology_levels.of_all_nodes(nodes, key, made)
 
     def _spares(self, rooms: NDArray[np.int64]) -> NDArray[np.bool_]:
         """In each domain the nodes with the most room, as many as are to stay free; of equal ones the last."""
@@ -235,12 +243,12 @@ class _Search:
 
     def _held_members(self) -> NDArray[np.int64]:
         """How many members run on each unit."""
-        held, nodes = np.zeros(len(self._rows), dtype=np.int64), self._inputs.cache.nodes
-        place_of = {row: place for place, row in enumerate(self._rows.tolist())}
+        nodes, by_row = self._inputs.cache.nodes, np.zeros(self._inputs.cache.nodes.capacity, dtype=np.int64)
         for _, node_name in self._inputs.cache.pod_groups.assignments(self._inputs.group.key):
-            place = place_of.get(nodes.row_of(node_name))
-            if place is not None:
-                held[place] += 1
+            row = nodes.row_of(node_name)
+            if row >= 0:
+                by_row[row] += 1
+        held: NDArray[np.int64] = by_row[self._rows]
         return held
 
     # --- choosing and trying ------------------------------------------------------------------------------------------

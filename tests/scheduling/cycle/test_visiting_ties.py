@@ -69,3 +69,17 @@ def test_the_visit_starts_where_the_last_one_stopped() -> None:
 def test_where_kube_scheduler_looks_at_a_part_of_the_nodes_there_is_no_rule() -> None:
     rows = list(range(FEWEST_TO_FIND))
     assert chosen(cluster(*["a"] * FEWEST_TO_FIND), rows, rows) == -1
+
+
+def test_the_order_that_is_kept_follows_the_nodes() -> None:
+    cache, sampler = cluster("a", "a", "b", "b"), TieBreakingSampler()
+
+    def first_of_all() -> int:
+        every = cache.nodes.rows()
+        sampler.next_start = 1
+        return sampler.among_equals(cache.nodes, every, every, every)
+
+    second = first_of_all()
+    assert cache.nodes.name_of(second) == "node-002", "the first of the second zone is visited after node-000"
+    cache.update_node(make_node("node-002", labels={ZONE: "a"}))
+    assert cache.nodes.name_of(first_of_all()) == "node-003"

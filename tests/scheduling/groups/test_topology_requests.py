@@ -303,6 +303,19 @@ async def test_room_is_made_in_one_rack() -> None:
         assert len(world.evicted) <= 2
 
 
+async def test_what_is_known_of_the_nodes_follows_their_labels() -> None:
+    world = World()
+    racks(world, 2, 2)
+    async with world.working():
+        await place(world, 2, {REQUIRED: RACK})
+        assert on_racks(world) == {"r0": 2} or on_racks(world) == {"r1": 2}
+        world.add(make_node("r7n0", labels={RACK: "r7"}), make_node("r7n1", labels={RACK: "r7"}))
+        other = "r1n0" if "r0" in on_racks(world) else "r0n0"
+        world.add(make_node(other, labels={RACK: "r7"}))
+        await place(world, 3, {REQUIRED: RACK}, name="h")
+        assert sorted(node for name, node in world.bindings if name.startswith("h-")) == sorted([other, "r7n0", "r7n1"])
+
+
 async def test_the_example_of_the_page() -> None:
     page = (ROOT / "docs/pod-groups.md").read_text(encoding="utf-8").partition("## Topology for every kind of group")[2]
     group, configuration = (yaml.safe_load(part.partition("```")[0]) for part in page.split("```yaml\n")[1:3])
