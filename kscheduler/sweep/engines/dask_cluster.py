@@ -18,6 +18,8 @@ from kscheduler.sweep.run_spec import RunSpec
 # `--dask local`: a cluster on this machine, which ends with the sweep.
 LOCAL: Final = "local"
 _CONNECT_SECONDS: Final = 30
+# Any free port, and for this machine only: several sweeps may be at work.
+_DASHBOARD: Final = "127.0.0.1:0"
 _PREFIX: Final = "kscheduler-sweep-"
 
 
@@ -56,7 +58,10 @@ class DaskEngine:
             with interrupts_blocked():
                 if address == LOCAL:
                     own = distributed.LocalCluster(
-                        n_workers=self._workers, threads_per_worker=1, dashboard_address=None, silence_logs="CRITICAL"
+                        n_workers=self._workers,
+                        threads_per_worker=1,
+                        dashboard_address=_DASHBOARD,
+                        silence_logs="CRITICAL",
                     )
                     address = ends.enter_context(own)
                 return ends.enter_context(distributed.Client(address, timeout=_CONNECT_SECONDS))
