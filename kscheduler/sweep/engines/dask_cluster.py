@@ -16,9 +16,11 @@ from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import RunSpec
 
 # `--dask local`: a cluster on this machine, which ends with the sweep.
-_LOOPBACK: Final = "127.0.0.1"
 LOCAL: Final = "local"
+_LOOPBACK: Final = "127.0.0.1"
 _CONNECT_SECONDS: Final = 30
+# Any free port, and for this machine only: several sweeps may be at work.
+_DASHBOARD: Final = f"{_LOOPBACK}:0"
 _PREFIX: Final = "kscheduler-sweep-"
 
 
@@ -60,9 +62,8 @@ class DaskEngine:
                         n_workers=self._workers,
                         threads_per_worker=1,
                         host=_LOOPBACK,
-                        # Without a port of its own a second sweep on this machine is refused.
-                        dashboard_address=f"{_LOOPBACK}:0",
-                        worker_dashboard_address=f"{_LOOPBACK}:0",
+                        dashboard_address=_DASHBOARD,
+                        worker_dashboard_address=_DASHBOARD,
                         silence_logs="CRITICAL",
                     )
                     address = ends.enter_context(own)
