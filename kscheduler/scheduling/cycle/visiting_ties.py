@@ -29,13 +29,11 @@ class TieBreakingSampler(NodeSampler):
 
     has_order = True
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._nodes: NodeTable | None = None
-        self._version = -1
-        self._turns: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
-        """By row its place in the order of all nodes, for one state of them: a placement of few nodes in a large
-        cluster would cost a walk over all of them for each member."""
+    # Kept for one state of the nodes: by row its place in the order of all of them. A placement of few nodes in a large
+    # cluster would cost a walk over all of them for each member.
+    _turns: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+    _nodes: NodeTable | None = None
+    _version = -1
 
     def among_equals(self, nodes: NodeTable, searched: Rows, feasible: Rows, tied: Rows) -> int:
         """The row to take of the `tied` ones (intp, at least one), which are among the `feasible`; -1: no rule.
