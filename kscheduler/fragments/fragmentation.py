@@ -53,8 +53,7 @@ class ResourceFragmentation(ReadAnswer, frozen=True, kw_only=True):
     @property
     def device_class(self) -> str:
         """Of devices; empty for other resources."""
-        prefix, found, name = self.resource.partition(IMPLICIT_EXTENDED_RESOURCE)
-        return name if found and not prefix else ""
+        return class_in(self.resource)
 
     @property
     def name_text(self) -> str:
@@ -87,5 +86,14 @@ class ResourceFragmentation(ReadAnswer, frozen=True, kw_only=True):
         return share_texts(self.resource, amount, self.free)[0]
 
 
+def class_in(resource: str) -> str:
+    """The class of devices that claims ask for under this name; empty for other resources."""
+    is_class = resource.startswith(IMPLICIT_EXTENDED_RESOURCE)
+    return resource.removeprefix(IMPLICIT_EXTENDED_RESOURCE) if is_class else ""
+
+
 def _lack_text(lacked: str) -> str:
-    return "for pods that ask for what no node has" if lacked == OTHERS else f"for lack of {printable(lacked)}"
+    if lacked == OTHERS:
+        return "for pods that ask for what no node has"
+    device_class = class_in(lacked)
+    return printable(f"for lack of devices of class {device_class}" if device_class else f"for lack of {lacked}")

@@ -12,9 +12,8 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE
 from kscheduler.fragments.class_devices import ClassDevices, DeviceGroup
-from kscheduler.fragments.fragmentation import OTHERS, ResourceFragmentation
+from kscheduler.fragments.fragmentation import OTHERS, ResourceFragmentation, class_in
 from kscheduler.fragments.typical_requests import Pods, Requests, typical_requests
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.state.cache import Cache
@@ -77,7 +76,7 @@ def _known(cache: Cache, mix: Iterable[Requests]) -> list[str]:
         for name in asked
         if name in cache.nodes.resources
         or devices.class_of_resource(name) is not None
-        or devices.device_class(_class_in(name)) is not None
+        or devices.device_class(class_in(name)) is not None
     ]
     return sorted(sorted(there, key=lambda name: ("/" in name, name))[:MAX_RESOURCES])
 
@@ -98,7 +97,7 @@ class _Room:
         """int64 [resource, node], as `_lacked`."""
         self._devices = {
             index: [(group, *devices.of_group(group, rows)) for group in devices.groups if group.device_class == name]
-            for index, name in enumerate(map(_class_in, names))
+            for index, name in enumerate(map(class_in, names))
             if name and devices is not None
         }
         self._usable = np.zeros((len(names), len(rows)), dtype=np.bool_)
@@ -196,14 +195,9 @@ def _column(
     there = nodes.amounts(nodes.allocatable, name, rows)
     free = there - nodes.amounts(nodes.requested, name, rows)
     stands = cache.devices.class_of_resource(name)
-    device_class = _class_in(name) or ("" if stands is None else stands.metadata.name)
+    device_class = class_in(name) or ("" if stands is None else stands.metadata.name)
     if devices is None or not device_class:
         return there, free
     is_listed = there > 0
     reached, _, left = devices.reached(device_class, rows)
     return np.where(is_listed, there, reached), np.where(is_listed, free, left)
-
-
-def _class_in(name: str) -> str:
-    """The class of devices that claims ask for under this name; empty for other resources."""
-    return name.removeprefix(IMPLICIT_EXTENDED_RESOURCE) if name.startswith(IMPLICIT_EXTENDED_RESOURCE) else ""

@@ -72,6 +72,14 @@ def test_free_devices_of_a_class_are_of_no_use_where_cpu_is_spent_or_too_few_are
     assert gpus.why_text == "3 for lack of cpu, 1 in pieces too small, 2 on cordoned nodes"
 
 
+def test_cpu_beside_devices_that_are_taken_is_told_by_the_class_that_lacks() -> None:
+    stage = stage_of(device_class(), devices_of("n0", "a"), n0={"cpu": "4"})
+    stage.put(claim("taken", allocated=allocation("n0", "a")))
+    stage.put(claim("wanted"))
+    found = found_on(stage, user("wanted", requests={"cpu": "1"}))["cpu", ""]
+    assert (found.lacking, found.why_text) == ({OF_CLASS: 4000}, "4 for lack of devices of class gpu")
+
+
 def test_devices_that_several_nodes_reach_are_of_use_if_one_of_the_nodes_has_the_rest() -> None:
     stage = stage_of(device_class(), pool_of_all("fabric", "a", "b"), n0={"cpu": "1"}, n1={"cpu": "8"})
     stage.put(claim("wanted"))

@@ -20,12 +20,13 @@ import msgspec
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.tasks import BackgroundService, Slicer, run_in_slices
 from kscheduler.api.core import Pod
+from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE
 from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.fragments.fragmentation import OTHERS, ResourceFragmentation
 from kscheduler.fragments.typical_requests import pods_on_nodes
 from kscheduler.fragments.unusable import fragments
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.requests import CPU
+from kscheduler.framework.pods.requests import CPU, PODS
 from kscheduler.server.pages.pod_resources import unit_of
 from kscheduler.state.cache import Cache
 from kscheduler.telemetry.logs import get_logger
@@ -201,7 +202,8 @@ class FreeRoom:
         for each in self._found:
             if not each.device_class:
                 for reason, amount in _reasons(each):
-                    lacked = reason if reason == CORDONED else self._named(reason)[0]
+                    is_known = reason in (CORDONED, PODS) or reason.startswith(IMPLICIT_EXTENDED_RESOURCE)
+                    lacked = reason if is_known else self._named(reason)[0]
                     yield (*self._named(each.resource), lacked), _in_unit(each.resource, amount)
 
     def _unusable_devices(self) -> Iterator[tuple[LabelValues, float]]:

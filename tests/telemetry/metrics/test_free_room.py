@@ -91,6 +91,20 @@ async def test_the_series_say_how_much_is_there_and_what_is_of_no_use() -> None:
     assert found["unusable_devices"][*group, "cpu"] == 2
 
 
+async def test_a_class_of_devices_that_lacks_is_a_reason() -> None:
+    scene = Scene()
+    scene.pods.clear()
+    scene.stage.put(claim("c", allocated=allocation("n0", "a", "b")))
+    scene.stage.put(claim("d"))
+    scene.stage.cache.remove_pod("busy")
+    scene.wait(user("d", name="drawn", requests={"cpu": "1"}))
+    async with scene.running():
+        scene.scrape()
+        await settled()
+        found = scene.scrape()["unusable_resources"]
+    assert found["cpu", "cores", "deviceclass.resource.kubernetes.io/gpu"] == 4
+
+
 async def test_nobody_walks_for_nobody_and_a_walk_waits_for_its_turn() -> None:
     scene = Scene()
     async with scene.running():
