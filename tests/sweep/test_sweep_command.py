@@ -36,13 +36,18 @@ def test_it_prints_a_table_keeps_rows_and_goes_on(tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.slow("starts the command with its workers, and ends it by signals")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "kill"])
+@pytest.mark.parametrize(
+    ("number", "code", "engine"),
+    [(signal.SIGINT, 130, ()), (signal.SIGTERM, 143, ()), (signal.SIGINT, 130, ("--dask", "local"))],
+    ids=["ctrl-c", "kill", "ctrl-c-with-dask"],
+)
 def test_a_signal_ends_it_with_what_is_done_and_the_same_command_goes_on(
-    number: signal.Signals, code: int, tmp_path: Path
+    number: signal.Signals, code: int, engine: tuple[str, ...], tmp_path: Path
 ) -> None:
     path = write(tmp_path / "s.yaml", SWEEP.replace("0.004", "0.03").replace("[1, 2]", "[1, 2, 3, 4]"))
     command = [sys.executable, "-m", "kscheduler", "sweep", str(path), "--workers", "2", "--results"]
-    ended = subprocess.Popen([*command, tmp_path / "ended"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    begun: list[str | Path] = [*command, tmp_path / "ended", *engine]
+    ended = subprocess.Popen(begun, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while not list((tmp_path / "ended").rglob("*.parquet")):  # until the first run is done
         assert ended.poll() is None
         time.sleep(0.01)

@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import Final, Protocol
 
 from kscheduler.sweep.row import SweepRow
@@ -32,7 +33,8 @@ class EngineError(Exception):
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """A new process inherits the mask; an interrupt that comes meanwhile is delivered here afterwards."""
+    """New processes and threads inherit the mask; an interrupt that comes meanwhile is delivered here afterwards."""
+    resource_tracker.ensure_running()  # its start, with that of the first process, would end the blocking
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
