@@ -377,7 +377,10 @@ class GroupAttempts:
         return record
 
     def _sampler(self, profile: Profile) -> TieBreakingSampler:
-        return self._samplers.setdefault(profile.name, TieBreakingSampler())
+        known = self._samplers.get(profile.name)
+        if known is None:
+            known = self._samplers[profile.name] = TieBreakingSampler()
+        return known
 
     def _without_post_filter(self, profile: Profile) -> Profile:
         """The profile for members. Kept, because a copy works out the traits of all plugins again."""
