@@ -1,8 +1,9 @@
 """How many more members of a group each node takes: the engine's filters say where, the columns how many.
 
-Members that are alike are judged once, as they would be without a nomination. What they request divides what is free;
-of members that differ the least of each resource counts. So the number is never too low; it may be too high, as room
-that members take from each other is not known: the trial of the group tells.
+Members that are alike are judged once, as they would be without a nomination, and without the rules that the placement
+of other members may satisfy (affinity to pods, an even spread). What they request divides what is free; of members that
+differ the least of each resource counts. So the number is never too low; it may be too high, as room that members take
+from each other is not known: the trial of the group tells.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ from kscheduler.api.well_known import HOSTNAME
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, do_not_wait_for_each_other
 
 # So many kinds of members are judged; with more, every node counts as one that all filters pass.
@@ -82,11 +84,24 @@ def _passing(inputs: GroupInputs, shapes: Sequence[PodInfo], rows: Rows) -> NDAr
     passing = np.zeros(nodes.capacity, dtype=np.bool_)
     within = None if len(rows) == len(nodes) else rows
     for pod in shapes:
-        free = pod
-        if pod.pod.status.nominated_node_name:  # else this node alone would be judged
-            free = PodInfo(replace(pod.pod, status=replace(pod.pod.status, nominated_node_name="")))
-        record = inputs.judge(free, within, CycleOfGroup())
+        record = inputs.judge(_on_its_own(pod), within, CycleOfGroup())
         if record.status.is_success and record.num_evaluated_nodes < record.num_all_nodes:
             return np.ones(len(rows), dtype=np.bool_)  # a sampled search knows some of the nodes only
         passing[record.feasible] = True
     return passing[rows]
+
+
+def _on_its_own(pod: PodInfo) -> PodInfo:
+    """The pod without what keeps it from nodes that it may pass once other members are placed."""
+    spec, status = pod.pod.spec, pod.pod.status
+    if status.nominated_node_name:  # else this node alone would be judged
+        status = replace(status, nominated_node_name="")
+    if spec.affinity is not None and spec.affinity.pod_affinity is not None:
+        spec = replace(spec, affinity=replace(spec.affinity, pod_affinity=None))
+    if any(each.when_unsatisfiable == DO_NOT_SCHEDULE for each in spec.topology_spread_constraints):
+        # Not without constraints: a pod that has none gets those of the configuration.
+        softer = [replace(each, when_unsatisfiable=SCHEDULE_ANYWAY) for each in spec.topology_spread_constraints]
+        spec = replace(spec, topology_spread_constraints=tuple(softer))
+    if spec is pod.pod.spec and status is pod.pod.status:
+        return pod
+    return PodInfo(replace(pod.pod, spec=spec, status=status))
