@@ -48,6 +48,7 @@ from kscheduler.state.topology_levels import LevelList
 
 MAX_TRIALS: Final = 16
 _MAX_NAMED: Final = 3
+_NO_SLICE: Final = "no domain has room for its slice"
 
 
 class _Part(msgspec.Struct, frozen=True, eq=False):
@@ -177,7 +178,9 @@ class _Search:
             parts = self._choose(target)
             if isinstance(parts, Shortfall):
                 shortfall = shortfall or parts
-                target = min(target - 1, parts.slices * self._request.slice_size)
+                # Slices that have begun are not among those that were looked for.
+                begun = sum(part.count for part in self._begun_slices(target)[1])
+                target = min(target - 1, begun + parts.slices * self._request.slice_size)
                 continue
             ended = self._try(parts, target)
             if ended is not None:
@@ -256,9 +259,7 @@ class _Search:
     def _choose(self, target: int) -> list[_Part] | Shortfall:
         if not len(self._rows):
             return Shortfall(self._level, 0)
-        rooms, parts = self._rooms, list[_Part]()
-        if self._slice_level is not None and self._held.any():
-            rooms, parts = self._begun_slices(target)
+        rooms, parts = self._begun_slices(target)
         left = target - sum(part.count for part in parts)
         if left <= 0:
             return parts
@@ -282,7 +283,9 @@ class _Search:
 
     def _begun_slices(self, target: int) -> tuple[NDArray[np.int64], list[_Part]]:
         """Slices some of whose members run are made whole first; the rooms that are left then."""
-        level, narrowest = self._tree.levels[self._slice_level or 0], self._tree.levels[-1].of_units
+        if self._slice_level is None or not self._held.any():
+            return self._rooms, []
+        level, narrowest = self._tree.levels[self._slice_level], self._tree.levels[-1].of_units
         rooms, held, parts = self._rooms.copy(), level.sums(self._held), list[_Part]()
         for domain in np.flatnonzero(held % self._request.slice_size).tolist():
             missing = min(-int(held[domain]) % self._request.slice_size, target - sum(p.count for p in parts))
@@ -299,14 +302,15 @@ class _Search:
         rows = np.concatenate([part.rows for part in parts])
         rows = np.unique(rows[~np.isin(rows, self._rows[self._is_spare])])
         placement, why = GroupPlacement(self._name_of(parts), rows), self._why(parts)
-        has_order = len(parts) > 1 and (self._has_ranks or self._slice_level is not None)
-        if has_order:
+        if self._slice_level is not None or (self._has_ranks and len(parts) > 1):
             rows_of = self._allotted(parts)
             result = self._try_on(rows, placement, why, rows_of)
             ended = self._ended(result, target)
-            if ended is not None or self._slice_level is not None:
-                self._lower_where_rejected(parts, result, rows_of)
+            if ended is not None:
                 return ended
+            if self._slice_level is not None:
+                self._lower_where_rejected(parts, result, rows_of)
+                return None
         result = self._try_on(rows, placement, why)
         ended = self._ended(result, target)
         if ended is None:
@@ -327,9 +331,12 @@ class _Search:
     def _try_on(
         self, rows: Rows, placement: GroupPlacement, why: str, rows_of: Mapping[str, Rows] | None = None
     ) -> GroupResult:
-        began = perf_counter()
-        is_everywhere = len(rows) == len(self._inputs.cache.nodes)
-        result = try_members(self._inputs, None if is_everywhere else rows, rows_of)
+        began, inputs = perf_counter(), self._inputs
+        if rows_of is not None and self._slice_level is not None:
+            # Further members would begin a slice for which there is no room.
+            inputs = replace(inputs, members=inputs.members[: len(rows_of)])
+        is_everywhere = len(rows) == len(inputs.cache.nodes)
+        result = try_members(inputs, None if is_everywhere else rows, rows_of)
         self._tried.append(TriedPlacement(placement, result.status, perf_counter() - began, why=why))
         self._results.append(result)
         return result
@@ -368,6 +375,9 @@ class _Search:
     def _taken(self, number: int) -> GroupResult:
         self._tried[number].is_chosen = True
         result = self._results[number]
+        if result.status.is_success:
+            untried = self._inputs.members[len(result.members) :]
+            result.members += [MemberResult(pod, unschedulable(_NO_SLICE)) for pod in untried]
         result.placements, result.generated = self._tried, len(self._tried)
         return _complete(self._inputs, result)
 

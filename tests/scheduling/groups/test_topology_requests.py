@@ -136,6 +136,26 @@ async def test_slices_are_not_split_and_ranks_are_in_order() -> None:
         assert places == sorted(places)
 
 
+async def test_no_slice_is_begun_for_which_there_is_no_room() -> None:
+    world = World()
+    racks(world, 6, 3)
+    async with world.working():
+        await place(world, 8, {PREFERRED: RACK, SLICE_LEVEL: RACK, SLICE_SIZE: "4"}, least=4)
+        assert on_racks(world) == {"r0": 4}, "two more nodes of r0 are free, but not four"
+
+
+async def test_a_slice_that_has_begun_is_made_whole_where_no_further_one_has_room() -> None:
+    world = World()
+    racks(world, 4, 1)
+    asked = {PREFERRED: RACK, SLICE_LEVEL: RACK, SLICE_SIZE: "4"}
+    async with world.working():
+        await place(world, 1, asked, least=1)
+        later = [member(f"g-{number}", "g", labels={RANK: str(number)}, **WHOLE) for number in range(1, 6)]
+        world.add(*(asking(pod, **asked) for pod in later))
+        await world.settle()
+        assert on_racks(world) == {"r0": 4}
+
+
 async def test_a_spare_node_of_each_rack_gets_no_member() -> None:
     world = World()
     racks(world, 3, 4, 3)
