@@ -116,6 +116,8 @@ def trace_digest(directory: Path, workload: str) -> str:
 def _of_trace(spec: RunSpec, workload: TraceWorkload | SyntheticWorkload) -> dict[str, Any]:
     run, tasks = _drawn(workload, spec.seed)
     run = msgspec.structs.replace(run, nodes=_shaped(run.nodes, workload.shape))
+    if not any(machine.gpus for machine in run.nodes):
+        raise ValueError(f"node shape {workload.shape.name} leaves no GPU: figures of a trace are shares of its GPUs")
     mix = typical_shapes(tasks)
     if spec.policy.kind == "trace":
         decides = trace_policy(spec.policy.configuration, mix, spec.seed)
@@ -209,9 +211,9 @@ def _of_timed(timed: TimedRun) -> dict[str, Any]:
 def _check_plugins(assembly: Assembly) -> None:
     """Raises `FailedPluginError`: also a call that exceeded its time budget on a busy machine is a failure."""
     failures = assembly.ports.observations.plugin_failures
-    told = [f"{plugin} ({point}) {count:g} times" for (plugin, point), count in sorted(failures.items()) if count]
-    if told:
-        raise FailedPluginError(f"plugins failed: {', '.join(told)}")
+    calls = [f"{plugin} ({point}) {count:g} times" for (plugin, point), count in sorted(failures.items()) if count]
+    if calls:
+        raise FailedPluginError(f"plugins failed: {', '.join(calls)}")
 
 
 def _digest(lines: Iterable[str]) -> str:

@@ -37,6 +37,7 @@ from kscheduler.sweep.run_spec import (
 )
 from kscheduler.sweep.running import recording_digest, trace_digest
 from kscheduler.sweep.sweep_settings import (
+    MOST_RUNS,
     OpenbSettings,
     PolicySettings,
     RecordingSettings,
@@ -46,7 +47,6 @@ from kscheduler.sweep.sweep_settings import (
 )
 from kscheduler.sweep.trace.openb import LISTS, TraceError
 
-MOST_RUNS: Final = 100_000
 _RECORDING_SEED: Final = 0
 
 
@@ -172,8 +172,8 @@ class _Reader:
         if given.synthetic is not None:
             return [SyntheticWorkload(given.name, given.synthetic.scale, given.synthetic.arrival)]
         if given.recording is not None:
-            one = self._of(f"{path}.recording.path", partial(self._recording, given.name, given.recording))
-            return [] if one is None else [one]
+            recorded = self._of(f"{path}.recording.path", partial(self._recording, given.name, given.recording))
+            return [] if recorded is None else [recorded]
         assert given.generated is not None  # noqa: S101  one of them is there
         made = given.generated
         return [
@@ -190,14 +190,14 @@ class _Reader:
 
     def _trace(self, name: str, openb: OpenbSettings, tasks: str) -> Workload:
         if not openb.directory:
-            raise TraceError("which directory? That of the downloaded CSV files")
+            raise TraceError("a directory is needed: that of the downloaded CSV files")
         directory = (self._folder / openb.directory).resolve()
         full = f"{name}/{tasks}" if openb.list == "*" else name
         return TraceWorkload(full, str(directory), tasks, openb.arrival, trace_digest(directory, tasks))
 
     def _recording(self, name: str, recording: RecordingSettings) -> Workload:
         if not recording.path:
-            raise RecordingError("which recording? The directory of `kscheduler run --record`, or one file of it")
+            raise RecordingError("a path is needed: the directory of `kscheduler run --record`, or one file of it")
         path = (self._folder / recording.path).resolve()
         return RecordedWorkload(name, str(path), recording_digest(path), self._settings.gpu)
 
@@ -233,7 +233,7 @@ def _grid(policy: PlayedPolicy, weights: dict[str, tuple[int, ...]]) -> list[Pla
 
 
 def with_weights(policy: PlayedPolicy, weights: dict[str, int]) -> PlayedPolicy:
-    """The policy with other weights, which its name tells."""
+    """The policy with other weights, which stand in its name."""
     tree = weighted(json.loads(policy.configuration), weights)
-    told = ",".join(f"{plugin}={weight}" for plugin, weight in weights.items())
-    return msgspec.structs.replace(policy, name=f"{policy.name}[{told}]", configuration=json.dumps(tree))
+    suffix = ",".join(f"{plugin}={weight}" for plugin, weight in weights.items())
+    return msgspec.structs.replace(policy, name=f"{policy.name}[{suffix}]", configuration=json.dumps(tree))

@@ -1,10 +1,14 @@
 """The fields of a sweep's file, and what is wrong with their values, as far as no other file is read for it."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from math import prod
+from typing import Any, Final
 
 import msgspec
 
+from kscheduler.api.codec import UndecodableError, convert
+from kscheduler.api.core import PodSpec
+from kscheduler.api.quantity import QuantityError, nano_value
 from kscheduler.config.plugin_args import Settings
 from kscheduler.config.reading.decode import Walk
 from kscheduler.sweep.run_spec import GeneratedNodes, GeneratedPods
@@ -13,6 +17,8 @@ from kscheduler.sweep.trace.profiles import POLICIES
 
 GOALS: Final = ("packing", "waiting", "skew", "price")
 """`sweep.search` says what each is."""
+MOST_RUNS: Final = 100_000
+"""Of a grid."""
 
 
 class OpenbSettings(Settings, frozen=True):
@@ -130,7 +136,7 @@ def check_settings(settings: SweepSettings, walk: Walk) -> None:
         if not given:
             walk.wrong(name, "at least one is needed")
     if len(set(settings.seeds)) < len(settings.seeds):
-        walk.wrong("seeds", "a seed stands there twice")
+        walk.wrong("seeds", "a seed is listed twice")
     for index, workload in enumerate(settings.workloads):
         _check_workload(workload, f"workloads[{index}]", walk)
     for index, policy in enumerate(settings.policies):
@@ -148,7 +154,7 @@ def _check_names(path: str, names: list[str], walk: Walk) -> None:
         if not name:
             walk.wrong(f"{path}[{index}].name", "a name is needed: rows are told apart by it")
         elif name in names[:index]:
-            walk.wrong(f"{path}[{index}].name", f"{name!r} stands there twice")
+            walk.wrong(f"{path}[{index}].name", f"{name!r} is listed twice")
 
 
 def _check_workload(workload: WorkloadSettings, path: str, walk: Walk) -> None:
@@ -177,8 +183,27 @@ def _check_generated(generated: GeneratedSettings, path: str, walk: Walk) -> Non
     _check_range(generated.life_seconds, 0, 1e8, f"{path}.lifeSeconds", walk)
     for index, nodes in enumerate(generated.nodes):
         _check_range(nodes.count, 1, 100_000, f"{path}.nodes[{index}].count", walk)
+        _check_quantities(nodes.allocatable, f"{path}.nodes[{index}].allocatable", walk)
     for index, pods in enumerate(generated.pods):
         _check_range(pods.weight, 1, 1_000_000, f"{path}.pods[{index}].weight", walk)
+        _check_quantities(pods.requests, f"{path}.pods[{index}].requests", walk)
+        _check_spec(pods.spec, f"{path}.pods[{index}].spec", walk)
+
+
+def _check_quantities(amounts: Mapping[str, str], path: str, walk: Walk) -> None:
+    for resource, amount in amounts.items():
+        try:
+            if nano_value(amount) < 0:
+                walk.wrong(f"{path}.{resource}", f"{amount} is below zero")
+        except QuantityError as problem:
+            walk.wrong(f"{path}.{resource}", str(problem))
+
+
+def _check_spec(spec: dict[str, Any], path: str, walk: Walk) -> None:
+    try:
+        convert(spec, PodSpec)
+    except UndecodableError as problem:
+        walk.wrong(path, str(problem))
 
 
 def _check_policy(policy: PolicySettings, path: str, walk: Walk) -> None:
@@ -200,6 +225,10 @@ def _check_weights(weights: dict[str, tuple[int, ...]], path: str, walk: Walk) -
             walk.wrong(f"{path}.{plugin}", "at least one weight is needed")
         for value in values:
             _check_range(value, 0, 2**31 - 1, f"{path}.{plugin}", walk)
+    # Before all of them are listed: a few plugins with a few dozen weights each would take all memory.
+    combinations = prod(map(len, weights.values()))
+    if combinations > MOST_RUNS:
+        walk.wrong(path, f"{combinations:,} combinations are more than {MOST_RUNS:,}")
 
 
 def _check_search(search: SearchSettings, policies: Iterable[str], walk: Walk) -> None:

@@ -141,6 +141,11 @@ def test_fewer_or_smaller_nodes_take_fewer_pods() -> None:
     assert placed[0] > max(placed[1:])
 
 
+def test_a_shape_that_leaves_no_gpu_of_a_trace_is_named() -> None:
+    row = run(spec(workload=replace(TINY, shape=NodeShaping("none", (("nvidia.com/gpu", 0.001),)))))
+    assert "node shape none leaves no GPU" in row.error
+
+
 def test_generated_pods_wait_for_room_and_leave_it_again() -> None:
     scarce = replace(SHOP, nodes=(GeneratedNodes(1, {"cpu": "1"}),), pods=(GeneratedPods(1, {"cpu": "1"}),), count=5)
     row = run(spec(workload=scarce))

@@ -14,6 +14,12 @@ from tests.sweep.sweeps import trace, write
 
 WORKLOADS = "workloads: [{name: w, synthetic: {scale: 0.01}}]\n"
 POLICIES = "policies: [{name: p}]\n"
+MANY_WEIGHTS = "{" + ", ".join(f"P{number}: {list(range(100))}" for number in range(6)) + "}"
+
+
+def generated(pods: str, allocatable: str = "cpu: '4'") -> str:
+    nodes = f"nodes: [{{allocatable: {{{allocatable}}}}}]"
+    return f"{POLICIES}workloads: [{{name: w, generated: {{{nodes}, pods: [{{{pods}}}]}}}}]\n"
 
 
 def read(folder: Path, text: str) -> Sweep:
@@ -28,7 +34,7 @@ def read(folder: Path, text: str) -> Sweep:
         (WORKLOADS + POLICIES + "sedes: [1]", "3: sedes: unknown field: did you mean seeds?"),
         (WORKLOADS + POLICIES + "seeds: []", "3: seeds: at least one is needed"),
         (WORKLOADS + POLICIES + "seeds: [1, two]", '3: seeds[1]: expected a whole number, got "two"'),
-        (WORKLOADS + POLICIES + "seeds: [1, 1]", "3: seeds: a seed stands there twice"),
+        (WORKLOADS + POLICIES + "seeds: [1, 1]", "3: seeds: a seed is listed twice"),
         (POLICIES + "workloads: [{name: w}]", "workloads[0]: one of openb, synthetic, recording, generated is needed"),
         (POLICIES + "workloads: [{synthetic: {}}]", "workloads[0].name: a name is needed"),
         (
@@ -37,7 +43,7 @@ def read(folder: Path, text: str) -> Sweep:
         ),
         (POLICIES + "workloads: [{name: w, synthetic: {scale: -1}}]", "synthetic.scale: -1 is outside [0.002, 10]"),
         (POLICIES + "workloads: [{name: w, openb: {list: x}}]", "workloads[0].openb.list: 'x' is none of default"),
-        (POLICIES + "workloads: [{name: w, openb: {}}]", "which directory? That of the downloaded CSV files"),
+        (POLICIES + "workloads: [{name: w, openb: {}}]", "workloads[0].openb.directory: a directory is needed"),
         (
             POLICIES + "workloads: [{name: w, openb: {directory: nowhere}}]",
             "openb_node_list_gpu_node.csv: there is no such file",
@@ -46,11 +52,17 @@ def read(folder: Path, text: str) -> Sweep:
         (POLICIES + "workloads: [{name: w, generated: {count: 0}}]", "workloads[0].generated.nodes: at least one kind"),
         (WORKLOADS + "policies: [{name: p, ready: x}]", "policies[0]: `kscheduler config policies`: profiles: "),
         (WORKLOADS + "policies: [{name: p, openb: x}]", "policies[0].openb: 'x' is none of Random, DotProd"),
-        (WORKLOADS + "policies: [{name: p}, {name: p}]", "policies[1].name: 'p' stands there twice"),
+        (WORKLOADS + "policies: [{name: p}, {name: p}]", "policies[1].name: 'p' is listed twice"),
         (WORKLOADS + "policies: [{name: p, config: nowhere.yaml}]", "nowhere.yaml: cannot be read: No such file"),
         (WORKLOADS + "policies: [{name: p, plugins: [nowhere.py]}]", "nowhere.py: No such file or directory"),
         (WORKLOADS + "policies: [{name: p, weights: {Nothing: [1]}}]", "p[Nothing=1]: "),
         (WORKLOADS + "policies: [{name: p, weights: {ImageLocality: [-1]}}]", "weights.ImageLocality: -1 is outside"),
+        (WORKLOADS + f"policies: [{{name: p, weights: {MANY_WEIGHTS}}}]", "policies[0].weights: 1,000,000,000,000 "),
+        (WORKLOADS + POLICIES + f"search: {{policy: p, weights: {MANY_WEIGHTS}}}", "search.weights: 1,000,000,000,"),
+        (generated("requests: {cpu: two}"), "generated.pods[0].requests.cpu: quantity 'two' is not a number"),
+        (generated("requests: {cpu: '-1'}"), "generated.pods[0].requests.cpu: -1 is below zero"),
+        (generated("spec: {tolerations: 5}"), "generated.pods[0].spec: Expected `array`, got `int`"),
+        (generated("weight: 1", "memory: big"), "generated.nodes[0].allocatable.memory: quantity 'big' is not"),
         (WORKLOADS + "policies: [{name: p, recorded: true}]", "policies: p is for none of the workloads"),
         (WORKLOADS + POLICIES + "nodeShapes: [{name: few, share: 2}]", "nodeShapes[0].share: 2 is outside [0.001, 1]"),
         (WORKLOADS + POLICIES + "search: {policy: q}", "search.policy: 'q' is none of the policies of this file"),
