@@ -1,4 +1,4 @@
-"""The levels of the cluster's topology, from wide to narrow: whoever names a level of one must know what is around it.
+"""The levels of the cluster's topology, from wide to narrow. A request names one: here are those that are around it.
 
     the configuration    topologyLevels: lists of labels
     Topology (Kueue)     spec.levels[].nodeLabel
@@ -49,7 +49,7 @@ WELL_KNOWN: Final = (
 )
 # As many as Kueue allows, in one list.
 MAX_LEVELS: Final = 16
-# Requests of so many kinds share what is known of all nodes: some hundred KiB each.
+# For so many kinds of requests the domains of all nodes are kept: some hundred KiB each.
 _MAX_KEPT: Final = 8
 
 T = TypeVar("T")
@@ -177,9 +177,11 @@ class TopologyLevels:
 
     def of_all_nodes(self, nodes: NodeTable, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` returns, kept until a node or an object that names levels changes."""
-        if nodes.node_columns_version != self._kept_for or len(self._kept) >= _MAX_KEPT:
+        if nodes.node_columns_version != self._kept_for:
             self._kept, self._kept_for = {}, nodes.node_columns_version
         if key not in self._kept:
+            if len(self._kept) >= _MAX_KEPT:
+                self._kept.clear()
             self._kept[key] = make()
         known: T = self._kept[key]
         return known
@@ -242,9 +244,9 @@ def _derived(named: Sequence[str], nodes: NodeTable, rows: Rows) -> LevelList | 
     return level_list("labels of the nodes", order) if order else None
 
 
-def _nest(one: str, other: str, columns: Mapping[str, NDArray[np.int32]], counts: Mapping[str, int]) -> bool:
-    """Whether each domain of the narrower label is within one domain of the wider."""
-    wide, narrow = (one, other) if counts[one] <= counts[other] else (other, one)
+def _nest(key: str, other: str, columns: Mapping[str, NDArray[np.int32]], counts: Mapping[str, int]) -> bool:
+    """Whether each domain of the narrower label is within one domain of the wider one."""
+    wide, narrow = (key, other) if counts[key] <= counts[other] else (other, key)
     has_both = (columns[wide] > 0) & (columns[narrow] > 0)
     pairs = columns[wide][has_both].astype(np.int64) * (1 << 32) + columns[narrow][has_both]
     return len(np.unique(pairs)) == len(np.unique(columns[narrow][has_both]))

@@ -18,6 +18,8 @@ from typing import Final
 
 import msgspec
 
+from kscheduler.api.selectors import is_label_key
+
 REQUIRED: Final = "kueue.x-k8s.io/podset-required-topology"
 PREFERRED: Final = "kueue.x-k8s.io/podset-preferred-topology"
 UNCONSTRAINED: Final = "kueue.x-k8s.io/podset-unconstrained-topology"
@@ -34,8 +36,9 @@ WIDEST: Final = "widest level"
 # As many as a Job may have pods.
 MAX_SLICE_SIZE: Final = 100_000
 MAX_SPARE_NODES: Final = 64
-# A label key: a prefix of 253 characters at most, a slash, a name of 63.
-_LONGEST_KEY: Final = 317
+# Characters of a tier's name: as many as a label key may have.
+_LONGEST_NAME: Final = 317
+# Characters of a wrong value in a message.
 _QUOTED: Final = 64
 
 
@@ -102,8 +105,8 @@ def request_in_annotations(annotations: Mapping[str, str]) -> TopologyRequest | 
 def _problems(annotations: Mapping[str, str]) -> Iterator[str]:
     for name in (REQUIRED, PREFERRED, SLICE_LEVEL):
         key = annotations.get(name)
-        if key is not None and (not key or len(key) > _LONGEST_KEY or " " in key):
-            yield f"{_field(name, key)} is no label of nodes"
+        if key is not None and not is_label_key(key):
+            yield f"{_field(name, key)} is not a label key"
     for name, least, most in ((SLICE_SIZE, 1, MAX_SLICE_SIZE), (SPARE_NODES, 0, MAX_SPARE_NODES)):
         text = annotations.get(name)
         if text is not None and not (
@@ -122,18 +125,24 @@ def _problems(annotations: Mapping[str, str]) -> Iterator[str]:
 
 
 def _field(name: str, value: str) -> str:
-    shown = value if len(value) <= _QUOTED else f"{value[:_QUOTED]}..."
-    return f'metadata.annotations[{name}] "{shown}"'
+    return f"metadata.annotations[{name}] {_quoted(value)}"
+
+
+def _quoted(value: str) -> str:
+    """The beginning of the value, without anything that a terminal would obey."""
+    shown = "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in value[:_QUOTED])
+    return f'"{shown}{"..." if len(value) > _QUOTED else ""}"'
 
 
 def request_of_volcano(mode: str, highest_tier: int | None, highest_name: str) -> TopologyRequest:
     """What `spec.networkTopology` asks for. Either mode looks for the lowest tier that holds the group."""
     if mode not in ("", "hard", "soft"):
-        return TopologyRequest(problem=f'spec.networkTopology.mode "{mode[:_QUOTED]}" is neither "hard" nor "soft"')
+        return TopologyRequest(problem=f'spec.networkTopology.mode {_quoted(mode)} is neither "hard" nor "soft"')
     if highest_tier is not None and highest_tier < 1:
         return TopologyRequest(problem=f"spec.networkTopology.highestTierAllowed {highest_tier} is below 1")
-    if len(highest_name) > _LONGEST_KEY:
-        return TopologyRequest(problem="spec.networkTopology.highestTierName is longer than any name of a tier")
+    if len(highest_name) > _LONGEST_NAME or not highest_name.isprintable():
+        field = f"spec.networkTopology.highestTierName {_quoted(highest_name)}"
+        return TopologyRequest(problem=f"{field} is longer than {_LONGEST_NAME} characters, or has control characters")
     if mode == "soft":
         return TopologyRequest(preferred=NARROWEST)
     if highest_name:

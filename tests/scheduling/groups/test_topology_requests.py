@@ -266,7 +266,8 @@ async def test_volcanos_tiers_are_levels(topology: dict[str, Any], expected: dic
     [
         pytest.param({SLICE_LEVEL: RACK, SLICE_SIZE: "x"}, 'podset-slice-size] "x" is not a whole number', id="size"),
         pytest.param({SLICE_LEVEL: RACK}, "belong together", id="no size"),
-        pytest.param({REQUIRED: "a b"}, 'podset-required-topology] "a b" is no label', id="key"),
+        pytest.param({REQUIRED: "a b"}, 'podset-required-topology] "a b" is not a label key', id="key"),
+        pytest.param({PREFERRED: "a\x1b[2Jb"}, '"a\\u001b[2Jb" is not a label key', id="control characters"),
         pytest.param({UNCONSTRAINED: "maybe"}, 'neither "true" nor "false"', id="flag"),
         pytest.param({REQUIRED: RACK, SPARE_NODES: "1000"}, "from 0 to 64", id="spare"),
         pytest.param({SPARE_NODES: "1"}, "needs a level", id="spare alone"),
