@@ -54,6 +54,7 @@ _MAX_KEPT: Final = 8
 
 T = TypeVar("T")
 
+_NamesWithLabels = list[tuple[str, Mapping[str, str]]]
 # A value's number per row (0: missing), and the values by number.
 LevelColumn = tuple[NDArray[np.int32], Sequence[str | None]]
 
@@ -137,7 +138,7 @@ class TopologyLevels:
         self._of_objects: dict[str, LevelList] = {}
         """By name of Kueue's object."""
         self._hyper_nodes: dict[str, HyperNode] = {}
-        self._tiers: tuple[object, LevelList | None] = None, None
+        self._tiers: tuple[object, _NamesWithLabels, LevelList | None] = None, [], None
         """For which nodes the HyperNodes were looked through last, and their levels."""
         self._kept: dict[Hashable, Any] = {}
         """What follows from the labels of all nodes, for one state of them; `_MAX_KEPT` at most."""
@@ -187,22 +188,28 @@ class TopologyLevels:
         return known
 
     def _forget(self) -> None:
-        self._tiers, self._kept = (None, None), {}
+        self._tiers, self._kept = (None, [], None), {}
 
     def _levels_of_hyper_nodes(self, nodes: NodeTable) -> LevelList | None:
-        version, known = self._tiers
-        if version == nodes.node_columns_version and version is not None:
+        version, before, known = self._tiers
+        if version == nodes.node_columns_version:
             return known
-        from kscheduler.state.hyper_nodes import tiers_of  # it loads RE2, which few need
-
         infos = (nodes.info(row).node for row in nodes.rows().tolist())
-        levels = [
-            TopologyLevel(tier_key(tier.number), tier_key(tier.name) if tier.name else "", tier.number, tier.domains)
-            for tier in tiers_of(self._hyper_nodes, [node for node in infos if node is not None])[-MAX_LEVELS:]
-        ]
-        found = LevelList("HyperNodes", tuple(levels)) if levels else None
-        self._tiers = nodes.node_columns_version, found
-        return found
+        present = [node for node in infos if node is not None]
+        # Members are selected by these alone. To look through all again may take a second: each expression, each node.
+        now: _NamesWithLabels = [(node.metadata.name, node.metadata.labels) for node in present]
+        if version is None or now != before:
+            from kscheduler.state.hyper_nodes import tiers_of  # it loads RE2, which few need
+
+            levels = [
+                TopologyLevel(
+                    tier_key(tier.number), tier_key(tier.name) if tier.name else "", tier.number, tier.domains
+                )
+                for tier in tiers_of(self._hyper_nodes, present)[-MAX_LEVELS:]
+            ]
+            known = LevelList("HyperNodes", tuple(levels)) if levels else None
+        self._tiers = nodes.node_columns_version, now, known
+        return known
 
     def find(self, request: TopologyRequest, nodes: NodeTable, rows: Rows) -> LevelList | str:
         """The list that the request means, or what is wrong."""
