@@ -42,7 +42,7 @@ from kscheduler.scheduling.groups.group_placement import (
     placements_of,
     to_try,
 )
-from kscheduler.scheduling.groups.topology_search import domains_for_tree
+from kscheduler.scheduling.groups.topology_placement import domains_for_tree
 
 _Results = dict[GroupKey, GroupResult]
 # Told of a group that was tried in placements, with the result.

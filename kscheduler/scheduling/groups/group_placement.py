@@ -1,7 +1,7 @@
 """The algorithm for a pod group: it is tried in each placement, and the best of those that it fits into is taken.
 
     no gate          all nodes, once: `group_cycle`
-    a topology that Kueue's annotations or Volcano's field ask for: `topology_search`, without gates, too
+    a topology that Kueue's annotations or Volcano's field ask for: `topology_placement`, without gates, too
     with the gate    PlacementGenerate -> in each placement: `group_cycle`, undone -> PlacementScore -> the best one
                              |                                      |
                              '-> none: Unschedulable                '-> none fits: Unschedulable; the members have the
@@ -36,7 +36,7 @@ from kscheduler.scheduling.groups.group_cycle import (
     completed,
     try_members,
 )
-from kscheduler.scheduling.groups.topology_search import place_by_topology, requested_topology
+from kscheduler.scheduling.groups.topology_placement import place_by_topology, requested_topology
 from kscheduler.scheduling.runtime.attempt_calls import call_generate_placements, call_score_placements
 from kscheduler.scheduling.runtime.guard import PluginFailure
 

@@ -28,10 +28,9 @@ from kscheduler.framework.cluster.topology_request import (
     NARROWEST,
     WIDEST,
     TopologyRequest,
-    request_in_annotations,
 )
 from kscheduler.framework.nodes.node_table import Rows
-from kscheduler.framework.status import Code, Fault, error, unschedulable
+from kscheduler.framework.status import Code, unschedulable
 from kscheduler.scheduling.domains.domain_choice import DomainsWanted, Shortfall, choose_domains
 from kscheduler.scheduling.domains.domain_tree import DomainTree, domain_tree
 from kscheduler.scheduling.groups.group_cycle import (
@@ -42,7 +41,6 @@ from kscheduler.scheduling.groups.group_cycle import (
     try_members,
     with_untried,
 )
-from kscheduler.scheduling.groups.member_ranks import in_rank_order
 from kscheduler.scheduling.groups.member_rooms import rooms_for_members
 from kscheduler.state.topology_levels import LevelList
 
@@ -59,82 +57,7 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
     count: int
 
 
-def requested_topology(inputs: GroupInputs) -> TopologyRequest | None:
-    """What the group's object asks for, or else its members; `None`: nothing."""
-    request, asking = inputs.group.topology, ""
-    if request is not None:
-        return request
-    for pod in inputs.members:
-        own = request_in_annotations(pod.pod.metadata.annotations)
-        if own is None or own == request:
-            continue
-        if own.problem:
-            return TopologyRequest(problem=f"member {pod.name}: {own.problem}")
-        if request is not None:
-            return TopologyRequest(problem=f"members {asking} and {pod.name} ask for different topologies")
-        request, asking = own, pod.name
-    return request
-
-
-def place_by_topology(inputs: GroupInputs, request: TopologyRequest, within: Rows | None = None) -> GroupResult:
-    """Find nodes for the members in the domains that the request asks for; the cache is as before when this returns.
-
-    `within`: rows that the group may not leave. The result has all members.
-    """
-    key = inputs.group.key
-    if request.problem:
-        return _refused(inputs, f"{key.typed}: {request.problem}")
-    rows = inputs.cache.nodes.rows() if within is None else within
-    levels = inputs.cache.topology_levels.find(request, inputs.cache.nodes, rows)
-    if isinstance(levels, str):
-        if request.is_soft:
-            return _complete(inputs, try_members(inputs, within))
-        return _refused(inputs, f"{key.typed} asks for a topology, and {levels}")
-    ordered, has_ranks = in_rank_order(inputs.members)
-    search = _Search(replace(inputs, members=ordered), request, levels, rows, has_ranks=has_ranks)
-    if search.problem:
-        return _refused(inputs, f"{key.typed} {search.problem}")
-    return search.run()
-
-
-def domains_for_tree(
-    inputs: GroupInputs, request: TopologyRequest, parent: GroupPlacement
-) -> Sequence[GroupPlacement] | GroupResult:
-    """The placements of a group of groups in the order in which they are to be tried: the first that fits is the best.
-
-    One domain of the level that is asked for, the tightest that holds all members first, then wider ones; what a soft
-    request cannot have is the parent at the end. Or the result of a group that has none.
-    """
-    key = inputs.group.key
-    if request.problem:
-        return GroupResult(error(f"{key.typed}: {request.problem}", fault=Fault.POD_GROUP), has_no_placements=True)
-    if request.slice_level or request.spare_nodes or request.is_unconstrained:
-        text = f"{key.typed} asks for what only a group of pods can have: slices, spare nodes, or no constraint"
-        return GroupResult(error(text, fault=Fault.POD_GROUP), has_no_placements=True)
-    levels = inputs.cache.topology_levels.find(request, inputs.cache.nodes, parent.rows)
-    if isinstance(levels, str):
-        problem = f"{key.typed} asks for a topology, and {levels}"
-        refused = GroupResult(error(problem, fault=Fault.POD_GROUP), has_no_placements=True)
-        return [parent] if request.is_soft else refused
-    search = _Search(inputs, request, levels, parent.rows, has_ranks=False)
-    if search.problem:
-        return GroupResult(error(f"{key.typed} {search.problem}", fault=Fault.POD_GROUP), has_no_placements=True)
-    found = search.single_domains()
-    if request.is_soft:
-        return [*found, parent]
-    return found or GroupResult(unschedulable(search.shortage()), has_no_placements=True)
-
-
-def _refused(inputs: GroupInputs, text: str) -> GroupResult:
-    """The group contradicts itself: its author must change it."""
-    return _complete(inputs, GroupResult(error(text, fault=Fault.POD_GROUP), has_no_placements=True))
-
-
-def _complete(inputs: GroupInputs, result: GroupResult) -> GroupResult:
-    return with_untried(inputs, result) if len(result.members) < len(inputs.members) else result
-
-
-class _Search:
+class TopologySearch:
     """One search. Units are the nodes that are in a domain of each level that the request names."""
 
     def __init__(
@@ -379,7 +302,7 @@ class _Search:
             untried = self._inputs.members[len(result.members) :]
             result.members += [MemberResult(pod, unschedulable(_NO_SLICE)) for pod in untried]
         result.placements, result.generated = self._tried, len(self._tried)
-        return _complete(self._inputs, result)
+        return with_missing_members(self._inputs, result)
 
     def _failure(self, shortfall: Shortfall | None) -> GroupResult:
         """No placement has room; the members have their reasons of the first trial."""
@@ -388,7 +311,7 @@ class _Search:
         first = self._results[0]
         first.status = unschedulable(self.shortage(shortfall), plugin=first.status.plugin)
         first.placements, first.generated = self._tried, len(self._tried)
-        return _complete(self._inputs, first)
+        return with_missing_members(self._inputs, first)
 
     # --- words --------------------------------------------------------------------------------------------------------
 
@@ -443,3 +366,8 @@ def _named(domains: Iterable[tuple[str, int]]) -> Iterator[str]:
     yield from (f"{path} ({count})" for path, count in listed[:_MAX_NAMED])
     if len(listed) > _MAX_NAMED:
         yield f"{len(listed) - _MAX_NAMED} more"
+
+
+def with_missing_members(inputs: GroupInputs, result: GroupResult) -> GroupResult:
+    """The result for all members, also where the trial has ended before the last one."""
+    return with_untried(inputs, result) if len(result.members) < len(inputs.members) else result
