@@ -11,6 +11,7 @@ from kscheduler.api.core import PodSpec
 from kscheduler.api.quantity import QuantityError, nano_value
 from kscheduler.config.plugin_args import Settings
 from kscheduler.config.reading.decode import Walk
+from kscheduler.scenario.fields import misspelt
 from kscheduler.sweep.run_spec import GeneratedNodes, GeneratedPods
 from kscheduler.sweep.trace.openb import ARRIVING, GPU, LISTS
 from kscheduler.sweep.trace.profiles import POLICIES
@@ -200,6 +201,9 @@ def _check_quantities(amounts: Mapping[str, str], path: str, walk: Walk) -> None
 
 
 def _check_spec(spec: dict[str, Any], path: str, walk: Walk) -> None:
+    for problem in misspelt(spec, PodSpec, path):
+        place, _, message = problem.partition(" ")
+        walk.wrong(place, message)
     try:
         convert(spec, PodSpec)
     except UndecodableError as problem:

@@ -61,6 +61,7 @@ def read(folder: Path, text: str) -> Sweep:
         (WORKLOADS + POLICIES + f"search: {{policy: p, weights: {MANY_WEIGHTS}}}", "search.weights: 1,000,000,000,"),
         (generated("requests: {cpu: two}"), "generated.pods[0].requests.cpu: quantity 'two' is not a number"),
         (generated("requests: {cpu: '-1'}"), "generated.pods[0].requests.cpu: -1 is below zero"),
+        (generated("spec: {toleratons: []}"), "generated.pods[0].spec.toleratons: is not a field: do you mean toler"),
         (generated("spec: {tolerations: 5}"), "generated.pods[0].spec: Expected `array`, got `int`"),
         (generated("weight: 1", "memory: big"), "generated.nodes[0].allocatable.memory: quantity 'big' is not"),
         (WORKLOADS + "policies: [{name: p, recorded: true}]", "policies: p is for none of the workloads"),
