@@ -142,6 +142,10 @@ async def test_no_slice_is_begun_for_which_there_is_no_room() -> None:
     async with world.working():
         await place(world, 8, {PREFERRED: RACK, SLICE_LEVEL: RACK, SLICE_SIZE: "4"}, least=4)
         assert on_racks(world) == {"r0": 4}, "two more nodes of r0 are free, but not four"
+        world.add(make_node("r1n9", labels={RACK: "r1", BLOCK: "b0"}))
+        await world.settle()
+        await world.pass_seconds(12)
+        assert on_racks(world) == {"r0": 4, "r1": 4}
 
 
 async def test_a_slice_that_has_begun_is_made_whole_where_no_further_one_has_room() -> None:
