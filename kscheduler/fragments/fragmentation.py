@@ -9,7 +9,7 @@ from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE
 from kscheduler.framework.reasons.wording import share_texts
 from kscheduler.text import printable
 
-# In place of names that are not told apart.
+# In place of names that are counted together.
 OTHERS: Final = "other"
 
 

@@ -2,7 +2,7 @@
 
 A piece is what one node has free. It can be used if some typical pod that asks for the resource finds all that it
 requests on that node. Only requests are compared, not where a pod may run. A device of which somebody has a share
-counts as taken. Resources that no node has are told together (`OTHERS`), as pods name them freely.
+counts as taken. Resources that no node has are counted together (`OTHERS`), as pods name them freely.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.state.cache import Cache
 
 _PODS: Final = "pods"
-# Resources that are told apart; each takes a table of all nodes by all of them.
+# Resources with a row of their own; each takes a table of all nodes by all of them.
 MAX_RESOURCES: Final = 32
 
 T = TypeVar("T")

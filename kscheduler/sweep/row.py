@@ -79,7 +79,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "gpu_fragmented": "of a trace: F of the FGD paper, in % of the idle GPUs",
     "zone_skew": "most pods in a zone less fewest",
     "price": "of the nodes with pods, where nodes have prices",
-    "queue_seconds_mean": "from a pod's coming to its node, in the workload's time",
+    "queue_seconds_mean": "from a pod's arrival until it got its node, in the workload's time",
     "queue_seconds_p99": "99 of 100 pods waited less",
     "placements": "digest of each pod's node (and devices): equal if and only if all pods went to the same places",
     "run_seconds": "measured: how long the run took",

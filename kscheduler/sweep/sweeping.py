@@ -9,7 +9,7 @@ from kscheduler.sweep.results import Results
 from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import RunSpec
 
-# Is told of each run: how many are done, of how many, and its row.
+# Called after each run: how many are done, of how many, and its row.
 Progress = Callable[[int, int, SweepRow], None]
 
 

@@ -18,7 +18,7 @@ has shown every group up to the root; one that goes makes the members below it i
 Pods that are in no group never come here. What is different from kube-scheduler: a member that has failed after the
 decision (Permit, PreBind, Bind) waits for its own backoff before its group is tried again, and a group of which all
 members have come back for that of the group; so what is refused forever is no endless loop. A rejected group keeps its
-place, and where room gets free its backoff ends: else small groups, whose backoff is short, would take the room that
+place, and its backoff ends when room becomes free: else small groups, whose backoff is short, would take the room that
 large ones wait for.
 """
 
@@ -89,9 +89,9 @@ class GroupQueue:
         self._group_of: dict[str, GroupKey] = {}
         """By key of the pod: everyone who waits here, with the group that it names."""
         self._rejected: dict[GroupKey, Any] = {}
-        """Elements in backoff that found no room, with their places in the order; and some that have left since."""
+        """Elements in backoff that found no room, with their places in the order; some may have left backoff since."""
         self._has_room = False
-        """Room has got free since rejected groups were tried."""
+        """Room has become free since rejected groups were tried."""
         self._last_arrival = 0.0
         self._tried: dict[GroupKey, frozenset[str]] = {}
         """By root that is being tried, its members' keys; several where extenders are asked about groups."""
@@ -213,7 +213,7 @@ class GroupQueue:
         return self._view.version
 
     def has_gated(self) -> bool:
-        """Whether any group waits for an event."""
+        """Whether any group waits for an event: it is gated, or was rejected and waits for room."""
         return bool(self._gated or self._rejected)
 
     # --- members ------------------------------------------------------------------------------------------------------
@@ -474,7 +474,7 @@ class GroupQueue:
         return best
 
     def end_backoffs(self, now: float) -> None:
-        """Once a second: if room has got free, the rejected groups that came first are tried, and those behind them.
+        """Once a second: if room has become free, the rejected groups that came first are tried, and those behind them.
 
         None is tried sooner after its last attempt than after its first one: those behind it wait for it.
         """

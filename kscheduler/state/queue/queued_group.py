@@ -80,7 +80,7 @@ class QueuedPodGroup:
             info.priority = self.definition.priority
         else:
             info.priority = max(member.pod.priority for member in self.members.values())
-        # A group that was tried in vain keeps its place: those that came later may pass it, but are not asked first.
+        # A rejected group keeps its place: those that came later may pass it, but are not tried before it.
         arrived = self.arrived if 0 < self.arrived < self.timestamp else self.timestamp
         return QueuedPodInfo(info, timestamp=arrived, attempts=self.attempts)
 

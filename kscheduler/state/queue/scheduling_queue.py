@@ -509,7 +509,7 @@ class SchedulingQueue:
     def flush_backoff(self, now: float) -> None:
         """Once a second: move the pods whose backoff is over to the active queue. PreEnqueue has admitted them before.
 
-        Pods that cost much get a part of the second. Where room has got free, the backoff of rejected groups ends.
+        Pods that cost much get a part of the second. When room has become free, the backoff of rejected groups ends.
         """
         self._sub_queues.costly_turns.second_passed()
         if self._groups is not None:

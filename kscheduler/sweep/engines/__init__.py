@@ -5,6 +5,6 @@
     dask_cluster  workers of a Dask cluster
     indexed_job   pods of a Job in a Kubernetes cluster
 
-A run that raises is a row with its error. A worker that dies is told; its run is made again, a few times. Who stops
+A run that raises is a row with its error. A worker's death is reported; its run is made again, a few times. Who stops
 taking rows ends the workers.
 """

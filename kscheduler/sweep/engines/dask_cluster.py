@@ -4,7 +4,7 @@ Dask makes the runs of a worker that died again by itself. `allowed-failures` is
 that gets it, is a row with an error. Each worker process makes one run at a time: plugins' time is counted per process.
 
 The workers need the same kscheduler, and the data of traces and recordings under the same paths; both are checked by
-the run. That a worker died is not told where the run was made again: Dask does not tell it.
+the run. A worker's death is not reported where the run was made again: Dask does not report it.
 """
 
 from collections.abc import Generator, Sequence

@@ -1,4 +1,4 @@
-"""Gangs that found no room keep their place: where room gets free, those that came first are tried first."""
+"""Gangs that found no room keep their place: when room becomes free, those that came first are tried first."""
 
 from typing import Any
 
