@@ -324,6 +324,8 @@ class TopologySearch:
         level = self._levels.levels[place]
         size = request.slice_size
         unit = f"slices of {size} members" if size > 1 else "members"
+        if shortfall is None and self._tried:  # the trials were used up
+            return f"{len(self._tried)} choices of domains of {level.key} were tried, and none holds {count} members"
         most = 0 if shortfall is None else shortfall.slices
         of = -(-count // size)
         domains = len(self._tree.levels[place])

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from kscheduler.framework.cluster.topology_request import REQUIRED
+from kscheduler.scheduling.groups.topology_search import MAX_TRIALS
 from tests.builders import make_node, make_pod
 from tests.scheduling.groups.test_topology_requests import RACK, asking
 from tests.scheduling.groups.world import World, member, pod_group
@@ -53,3 +54,17 @@ async def test_a_member_that_must_be_near_another_has_room_before_the_other_is_p
         world.add(*(asking(pod, **ASKED) for pod in (first, second)))
         await world.settle()
         assert dict(world.bindings) == {"g-0": "r0-first", "g-1": "r0-second"}, world.groups.last("g").message
+
+
+async def test_what_no_trial_holds_is_not_said_to_have_no_room_at_all() -> None:
+    world = World()
+    for rack in range(MAX_TRIALS + 1):
+        world.add(make_node(f"r{rack}", labels={RACK: f"r{rack}"}, cpu="4"), initial=True)
+    alone = {"podAntiAffinity": NEAR_THE_FIRST["podAffinity"]}
+    async with world.working():
+        world.add_group(pod_group("g", 2))
+        pods = [member(f"g-{number}", "g", labels={"role": "first"}, affinity=alone) for number in range(2)]
+        world.add(*(asking(pod, **ASKED) for pod in pods))
+        await world.settle()
+        message = world.groups.last("g").message
+        assert "16 choices of domains of example.com/rack were tried, and none holds 2 members" in message
