@@ -197,9 +197,19 @@ def test_a_job_that_is_at_work_is_found_again(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(indexed_job, "_LOOK_SECONDS", 0.01)
     lines, tell = told()
     missing = SPECS[4:]
+    posted: list[str] = []
+
+    async def post(self: Pods, path: str, *given: Any, **more: Any) -> bytes:
+        posted.append(path)
+        return await APIClient.post(self, path, *given, **more)
+
+    monkeypatch.setattr(Pods, "post", post)
     rows = list(engine(tmp_path, is_there=True).rows(missing, tell))
     assert {row.key for row in rows} == {each.key for each in missing}
     assert lines[0].endswith("is there already: its rows are collected")
+    assert posted[-1].endswith("/configmaps"), (
+        "the command that created the Job was killed before it created the ConfigMap"
+    )
 
 
 def test_too_many_runs_for_a_config_map_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

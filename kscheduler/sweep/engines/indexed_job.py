@@ -183,19 +183,27 @@ class IndexedJobEngine:
             raise EngineError(f"the runs take {len(packed):,} bytes, more than a ConfigMap holds: --only makes fewer")
         job = job_manifest(self.name, self._settings, specs)
         where = f"Job {self._settings.namespace}/{self.name}"
+        is_there = False
         try:
             made = msgspec.json.decode(await client.post(self._jobs, msgspec.json.encode(job)))
         except APIError as refusal:
             if refusal.code != _CONFLICT:
                 raise
-            return f"{where} is there already: its rows are collected"
+            is_there = True
+            made = msgspec.json.decode(await client.get(f"{self._jobs}/{self.name}"))
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": self.name, "uid": made["metadata"]["uid"]}
         runs = runs_manifest(self.name, self._settings.namespace, packed, owner)
         try:
+            # Also of a Job that is there: the command that created it may have been killed before this.
             await client.post(f"/api/v1/namespaces/{self._settings.namespace}/configmaps", msgspec.json.encode(runs))
-        except ClientError:
-            await self._end(client)  # its pods would wait for the runs forever
-            raise
+        except ClientError as refusal:
+            if not is_there:
+                await self._end(client)  # its pods would wait for the runs forever
+                raise
+            if not (isinstance(refusal, APIError) and refusal.code == _CONFLICT):
+                raise
+        if is_there:
+            return f"{where} is there already: its rows are collected"
         return f"{where}: {job['spec']['completions']} shards, {job['spec']['parallelism']} pods at a time"
 
     async def _look(self, client: APIClient) -> tuple[list[SweepRow], bool]:
