@@ -1,7 +1,6 @@
 """`kscheduler replay`: what it prints, and its exit codes."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from kscheduler.recorder.replaying.replay import Report
 from kscheduler.recorder.report.answers import schema_text
 from kscheduler.recorder.report.of_replay import replay_answer, replay_text
 from kscheduler.recorder.segments import segments_in
-from kscheduler.text import PLAIN
+from kscheduler.text import Style
 from tests.recorder.recorded import record
 
 OTHER = """apiVersion: kubescheduler.config.k8s.io/v1
@@ -41,7 +40,7 @@ def test_an_equal_recording_ends_with_0_and_its_hash(recording: Path, capsys: py
 
 
 def test_lost_entries_are_in_the_first_line() -> None:
-    style = replace(PLAIN, width=200)
+    style = Style(width=200)
     first, second, *_ = replay_text(
         replay_answer(Report(entries=90, decisions=450, first=1, last=2, lost=1887), ""), style
     ).splitlines()

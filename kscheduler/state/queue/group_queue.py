@@ -49,7 +49,11 @@ OWN_GATE: Final = "GangScheduling"
 # So many rejected groups are tried in a second at most, with so many members; the others wait for the end of their
 # backoff.
 _MOST_WOKEN: Final = 64
-_MOST_MEMBERS_WOKEN: Final = 512
+_MOST_MEMBERS_WOKEN: Final = 128
+# A group that is woken in vain time after time is woken each 16 s, where a first backoff takes one.
+_MOST_DOUBLINGS: Final = 4
+# Groups behind it wait for it as long as it is woken after 1, 2 and 4 s.
+_MOST_HELD_UP: Final = 2
 # What makes room: a pod that leaves a node, a node that comes or changes in what decides.
 _ROOM: Final = (
     events.ASSIGNED_POD_DELETE,
@@ -419,6 +423,8 @@ class GroupQueue:
             consecutive_errors_count=tried.consecutive_errors_count,
             initial_attempt_timestamp=tried.initial_attempt_timestamp,
             arrived=tried.arrived,
+            woken_at=tried.woken_at,
+            wakes=tried.wakes,
         )
         if outcome is GroupOutcome.SUCCESS and pending.keys() >= tried.members.keys():
             outcome = GroupOutcome.REJECTED  # all have come back, so trying the rest at once would be without end
@@ -476,23 +482,30 @@ class GroupQueue:
     def end_backoffs(self, now: float) -> None:
         """Once a second: if room has become free, the rejected groups that came first are tried, and those behind them.
 
-        None is tried sooner after its last attempt than after its first one: those behind it wait for it.
+        None is tried sooner after its last attempt than after its first one, and one for which the room is not enough
+        time after time is woken more rarely. Those behind it wait for it at first.
         """
         if not self._has_room:
             return
-        self._has_room, members = False, 0
+        self._has_room, members, soonest = False, 0, self._policy.backoff.initial_seconds
         self._keep_rejected()
         for key in nsmallest(_MOST_WOKEN, self._rejected, self._rejected.__getitem__):
             element = self._elements[key]
+            at = max(element.timestamp + soonest, element.woken_at + soonest * 2**element.wakes)
+            if at > now:
+                self._has_room = True
+                if element.wakes > _MOST_HELD_UP:
+                    continue
+                break
             members += len(element)
             if members > max(_MOST_MEMBERS_WOKEN, len(element)):
                 break
-            if element.timestamp + self._policy.backoff.initial_seconds > now:
-                self._has_room = True
-                break
             del self._rejected[key]
+            is_long_ago = element.woken_at + soonest * 2 ** (_MOST_DOUBLINGS + 1) < now
+            element.wakes = 0 if is_long_ago else min(element.wakes + 1, _MOST_DOUBLINGS)
+            element.woken_at = now
             self._sub_queues.take_out(element)
-            element.backoff_expiration = now
+            element.backoff_expiration = 0.0
             self._sub_queues.put(element, BACKOFF)
 
     def _keep_rejected(self) -> None:

@@ -3,6 +3,7 @@
 Of a composite group: the waiting members of all groups below it.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -36,6 +37,10 @@ class QueuedPodGroup:
     initial_attempt_timestamp: float | None = None
     arrived: float = 0.0
     """When it could be tried for the first time: no two groups of a queue have the same; 0 before that."""
+    woken_at: float = -math.inf
+    """When room that had become free last ended its backoff."""
+    wakes: int = 0
+    """How often in a row it did so in vain, as far as that counts."""
     backoff_expiration: float = 0.0
     place: str = ""
     gating_plugin: str = ""
