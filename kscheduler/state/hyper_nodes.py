@@ -32,7 +32,7 @@ class Tier(msgspec.Struct, frozen=True):
 
 
 def tiers_of(hyper_nodes: Mapping[str, HyperNode], nodes: Iterable[Node]) -> list[Tier]:
-    """The tiers from the widest to the narrowest. `hyper_nodes`: by name."""
+    """The tiers that have nodes, from the widest to the narrowest; the first is tier 1. `hyper_nodes`: by name."""
     search = _Search(hyper_nodes, {node.metadata.name: node for node in nodes})
     domains: dict[int, dict[str, str]] = {}
     names: dict[int, str] = {}
@@ -42,7 +42,9 @@ def tiers_of(hyper_nodes: Mapping[str, HyperNode], nodes: Iterable[Node]) -> lis
         of_tier = domains.setdefault(spec.tier, {})
         for node in search.nodes_of(name, 0):
             of_tier.setdefault(node, name)
-    return [Tier(tier, names[tier], domains[tier]) for tier in sorted(domains, reverse=True)]
+    return [
+        Tier(tier, names[tier], domains[tier]) for tier in sorted(domains, reverse=True) if tier >= 1 and domains[tier]
+    ]
 
 
 class _Search:

@@ -18,6 +18,8 @@ from kscheduler.sweep.run_spec import PlayedPolicy, PolicyPlugin, digest_of
 
 Tree = dict[str, Any]
 
+# Settings that say which pods are a group.
+_OF_GROUPS: Final = ("podGroupAPIs", "topologyLevels", "topologyAPIs")
 _LEARNS: Final = "FragmentationAware"
 _DEVICES: Final = "DeviceShares"
 
@@ -80,14 +82,17 @@ def configured(
     *,
     typical_pods: Sequence[Tree] = (),
     has_shared_devices: bool = False,
+    beside: Tree | None = None,
     where: str = "",
 ) -> Configured:
     """The policy as a profile for each of the names. Raises `ConfigError`.
 
+    `beside`: a configuration whose settings about groups and their topology hold where the policy has none.
     `typical_pods`: for a plugin that learns the mix, which has no time for that here. `has_shared_devices`: pods ask
     for parts of devices, so that DeviceShares must count them.
     """
     tree = json.loads(policy.configuration)
+    tree = {**{key: value for key, value in (beside or {}).items() if key in _OF_GROUPS}, **tree}
     profile = tree["profiles"][0]
     if typical_pods:
         profile = _with_mix(profile, typical_pods)

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from kscheduler.sweep.search import SearchResult
 from kscheduler.text import aligned, printable
 
+# A share of draws below which another finalist may as well be the best.
+_NOT_SURE = 0.5
+
 
 def search_lines(found: SearchResult) -> Iterator[str]:
     """A line for each fact."""
@@ -31,7 +34,8 @@ def _sure(found: SearchResult) -> str:
     others = len(found.finalists) - 2
     if not others:
         return "it was the only finalist"
-    return f"best of the {others + 1} finalists in {found.sure:.0%} of 1,000 draws of the unseen runs"
+    text = f"best of the {others + 1} finalists in {found.sure:.0%} of 1,000 draws of the unseen runs"
+    return text if found.sure >= _NOT_SURE else f"NOT SURE: {text}; more seeds could tell"
 
 
 def _gain(found: SearchResult) -> str:

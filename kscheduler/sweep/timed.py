@@ -83,7 +83,7 @@ def recorded_run(workload: RecordedWorkload, policy: PlayedPolicy) -> TimedRun:
     else:
         tree = yaml.safe_load(description.configuration)
         names = [profile["schedulerName"] for profile in tree["profiles"]]
-        decides = configured(policy, names, description.feature_gates)
+        decides = configured(policy, names, description.feature_gates, beside=tree)
     timed = TimedRun(FreeRun(decides, recorded.beginning.kinds, recorded.victims), workload.gpu)
     shaped = _Shaped(workload.shape)
     for change in recorded.external_changes():

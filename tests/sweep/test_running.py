@@ -10,7 +10,7 @@ import pytest
 from kscheduler.recorder.alternatives.comparing import RecordedRun, compared
 from kscheduler.recorder.replaying.recorded_configuration import configured_as
 from kscheduler.recorder.replaying.replay import last_run_of
-from kscheduler.sweep.policies import configured, weighted
+from kscheduler.sweep.policies import configured, default_profile, weighted
 from kscheduler.sweep.row import COLUMNS, MEASURED, SweepRow
 from kscheduler.sweep.run_spec import (
     GeneratedNodes,
@@ -246,3 +246,15 @@ def test_a_digest_is_of_content(tmp_path: Path) -> None:
     assert digest_of([one]) == digest_of([two])
     two.write_text("bb")
     assert digest_of([one]) != digest_of([two])
+
+
+def test_what_is_a_group_is_as_recorded_unless_the_policy_says_otherwise() -> None:
+    recorded = {"podGroupAPIs": ["volcano"], "topologyLevels": [["example.com/rack"]], "parallelism": 3}
+    own = {**default_profile(), "podGroupAPIs": ["scheduler-plugins"]}
+    found = [
+        configured(PlayedPolicy("p", configuration=json.dumps(tree)), beside=recorded).config.configuration
+        for tree in (default_profile(), own)
+    ]
+    assert [each.pod_group_apis for each in found] == [("volcano",), ("scheduler-plugins",)]
+    assert [each.topology_levels for each in found] == [(("example.com/rack",),)] * 2
+    assert found[0].parallelism != 3

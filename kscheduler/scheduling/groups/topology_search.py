@@ -329,9 +329,10 @@ class TopologySearch:
         most = 0 if shortfall is None else shortfall.slices
         of = -(-count // size)
         domains = len(self._tree.levels[place])
+        free = f" beside {request.spare_nodes} spare nodes" if request.spare_nodes else ""
         if self._required is not None:
-            return f"0/{domains} domains of {level.key} have room for {of} {unit}: at most {most} fit into one"
-        return f"the {domains} domains of {level.key} have room for {most} of {of} {unit}"
+            return f"0/{domains} domains of {level.key} have room for {of} {unit}: at most {most} fit into one{free}"
+        return f"the {domains} domains of {level.key} have room for {most} of {of} {unit}{free}"
 
     def _name_of(self, parts: Sequence[_Part]) -> str:
         counts: dict[int, int] = {}

@@ -76,6 +76,12 @@ def test_what_makes_no_sense_has_no_nodes(hostile: list[HyperNode]) -> None:
     assert all(not tier.domains for tier in tiers)
 
 
+def test_what_has_no_nodes_is_no_tier_and_the_narrowest_is_tier_1() -> None:
+    found = [hyper_node("leaf", 1, exact("Node", "a")), hyper_node("below", 0, exact("Node", "a"))]
+    found += [hyper_node("below-too", -1, exact("Node", "a")), hyper_node("early", 2, exact("Node", "not-yet"))]
+    assert [tier.number for tier in tiers_of({each.metadata.name: each for each in found}, [make_node("a")])] == [1]
+
+
 def test_the_widest_level_within_a_tier() -> None:
     levels = (TopologyLevel("tier 4", tier=4), TopologyLevel("tier 2", "tier leaf", tier=2))
     tiers = LevelList("HyperNodes", levels)

@@ -363,3 +363,11 @@ async def test_without_a_request_nothing_of_this_runs(monkeypatch: pytest.Monkey
         world.gang("g", 3)
         await world.settle()
         assert len(world.bindings) == 3
+
+
+async def test_a_preferred_level_that_no_node_has_leaves_the_required_one() -> None:
+    world = World()
+    racks(world, 2, 2, 3)
+    async with world.working():
+        await place(world, 4, {REQUIRED: BLOCK, PREFERRED: "example.com/no-such"})
+        assert on_racks(world) == {"r0": 2, "r1": 2}
