@@ -347,6 +347,10 @@ class DeclaredSeries:
             "kscheduler_claim_errors_total",
             "Attempts with result=error because a selector of a claim or its class cannot be evaluated.",
         )
+        self.pod_group_errors = self._counter(
+            "kscheduler_pod_group_errors_total",
+            "Attempts with result=error because what a pod group or its members say does not go together.",
+        )
         self.decisions_over_budget = self._counter(
             "kscheduler_decisions_over_budget_total",
             "Attempts with result=error because a pod has too many entries for the time of a decision.",

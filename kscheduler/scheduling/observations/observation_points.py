@@ -149,6 +149,8 @@ class Observations(DeclaredSeries):
         )
         if failure.is_error and failure.fault is Fault.CLAIM:
             self.claim_errors[()] += 1
+        elif failure.is_error and failure.fault is Fault.POD_GROUP:
+            self.pod_group_errors[()] += 1
         elif failure.is_error and failure.fault is Fault.OVER_BUDGET:
             self.decisions_over_budget[()] += 1
 

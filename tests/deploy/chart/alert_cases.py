@@ -81,6 +81,7 @@ LEASE: Final = {"job": "kscheduler", "name": "kscheduler"}
 ATTEMPTS: Final = "scheduler_schedule_attempts_total"
 CLAIM_ERRORS: Final = "kscheduler_claim_errors_total"
 OVER_BUDGET: Final = "kscheduler_decisions_over_budget_total"
+GROUP_ERRORS: Final = "kscheduler_pod_group_errors_total"
 QUERIES: Final = "kscheduler_questions_total"
 BINDS: Final = "scheduler_async_api_call_execution_total"
 
@@ -245,10 +246,34 @@ CASES: Final = (
         "KschedulerClaimErrors",
         "60m",
         # the only pod of a quiet cluster, in error by its claim: KschedulerSchedulingErrors is quiet
-        fires={of_a(ATTEMPTS, 'result="error"'): "0+6x90", of_a(CLAIM_ERRORS): "0+6x90", of_a(OVER_BUDGET): "0x90"},
+        fires={
+            of_a(ATTEMPTS, 'result="error"'): "0+6x90",
+            of_a(CLAIM_ERRORS): "0+6x90",
+            of_a(OVER_BUDGET): "0x90",
+            of_a(GROUP_ERRORS): "0x90",
+        },
         quiet={
             of_a(ATTEMPTS, 'result="error"'): "0+6x15 90x75",
             of_a(CLAIM_ERRORS): "0+6x15 90x75",
+            of_a(OVER_BUDGET): "0x90",
+            of_a(GROUP_ERRORS): "0x90",
+        },
+        labels=JOB,
+    ),
+    AlertCase(
+        "KschedulerPodGroupErrors",
+        "60m",
+        # a tenant's group with a wrong annotation is all that is tried: KschedulerSchedulingErrors is quiet
+        fires={
+            of_a(ATTEMPTS, 'result="error"'): "0+6x90",
+            of_a(CLAIM_ERRORS): "0x90",
+            of_a(GROUP_ERRORS): "0+6x90",
+            of_a(OVER_BUDGET): "0x90",
+        },
+        quiet={
+            of_a(ATTEMPTS, 'result="error"'): "0+6x15 90x75",
+            of_a(CLAIM_ERRORS): "0x90",
+            of_a(GROUP_ERRORS): "0+6x15 90x75",
             of_a(OVER_BUDGET): "0x90",
         },
         labels=JOB,
@@ -257,11 +282,17 @@ CASES: Final = (
         "KschedulerPodsTooCostly",
         "60m",
         # a tenant's giant is the only pod that is tried: KschedulerSchedulingErrors is quiet
-        fires={of_a(ATTEMPTS, 'result="error"'): "0+6x90", of_a(CLAIM_ERRORS): "0x90", of_a(OVER_BUDGET): "0+6x90"},
+        fires={
+            of_a(ATTEMPTS, 'result="error"'): "0+6x90",
+            of_a(CLAIM_ERRORS): "0x90",
+            of_a(OVER_BUDGET): "0+6x90",
+            of_a(GROUP_ERRORS): "0x90",
+        },
         quiet={
             of_a(ATTEMPTS, 'result="error"'): "0+6x15 90x75",
             of_a(CLAIM_ERRORS): "0x90",
             of_a(OVER_BUDGET): "0+6x15 90x75",
+            of_a(GROUP_ERRORS): "0x90",
         },
         labels=JOB,
     ),
@@ -274,10 +305,12 @@ CASES: Final = (
             of_a(ATTEMPTS, 'result="error"'): "0+10x60",
             of_a(CLAIM_ERRORS): "0+3x60",
             of_a(OVER_BUDGET): "0+1x60",
+            of_a(GROUP_ERRORS): "0x60",
         },
         quiet={
             of_a(CLAIM_ERRORS): "0x60",
             of_a(OVER_BUDGET): "0x60",
+            of_a(GROUP_ERRORS): "0x60",
             of_a(ATTEMPTS, 'result="scheduled"'): "0+80x60",
             of_a(ATTEMPTS, 'result="unschedulable"'): "0+900x60",
             of_a(ATTEMPTS, 'result="error"'): "0+10x60",

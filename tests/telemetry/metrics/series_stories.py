@@ -356,6 +356,17 @@ async def a_gang_is_placed(world: World) -> None:
     await until(world.server, lambda: all(node_of(world.server, name) for name in ("g-0", "g-1")))
 
 
+@story("kscheduler_pod_group_errors_total", options=with_gangs, kinds=served_kinds("1.37", lambda gate: gate == GANGS))
+async def a_group_asks_for_slices_of_no_member(world: World) -> None:
+    put(world.server, "nodes", node_tree("node"))
+    put(world.server, "pods", pod_tree("m", schedulerName="default-scheduler", schedulingGroup={"podGroupName": "g"}))
+    metadata = {"name": "g", "annotations": {"kueue.x-k8s.io/podset-slice-size": "0"}}
+    spec = {"schedulingPolicy": {"gang": {"minCount": 1}}}
+    group = {"apiVersion": POD_GROUPS.group_version, "kind": "PodGroup", "metadata": metadata, "spec": spec}
+    await world.create(f"/apis/{POD_GROUPS.group_version}/namespaces/default/podgroups", group)
+    await world.until_true(lambda: world.app.parts.observations.pod_group_errors[()] > 0)
+
+
 @story("kscheduler_pod_group_members", options=with_gangs, kinds=served_kinds("1.37", lambda gate: gate == GANGS))
 async def a_gang_waits_for_a_member(world: World) -> None:
     spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}

@@ -134,6 +134,7 @@ OURS: dict[str, Declared] = {
     "kscheduler_bind_conflicts_total": ("counter", set(), ""),
     "kscheduler_claim_errors_total": ("counter", set(), ""),
     "kscheduler_decisions_over_budget_total": ("counter", set(), ""),
+    "kscheduler_pod_group_errors_total": ("counter", set(), ""),
     "kscheduler_gated_pods": ("gauge", {"plugin"}, ""),
     "kscheduler_pod_group_members": ("gauge", {"queue"}, ""),
     "kscheduler_device_pools": ("gauge", {"driver", "state"}, ""),
