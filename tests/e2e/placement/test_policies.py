@@ -100,10 +100,10 @@ def answering(answer: Callable[[str], Any]) -> Iterator[str]:
 def test_random_goes_to_any_node_that_fits(policies: Policies) -> None:
     policies.add_nodes(a={}, b={}, c={})
     policies.start()
-    for number in range(20):
+    for number in range(60):
         policies.add_pod(f"p{number}", "random")
     policies.scenario.wait_bound()
-    assert {policies.scenario.node_of(f"p{number}") for number in range(20)} == {"a", "b", "c"}
+    assert {policies.scenario.node_of(f"p{number}") for number in range(60)} == {"a", "b", "c"}
 
 
 def test_round_robin_goes_on_after_a_restart(policies: Policies) -> None:
