@@ -47,8 +47,9 @@ help: ## List the targets
 demo: $(RUN) ## Watch 1,000 pods being scheduled on an embedded cluster (NODES=, PODS=, KEEP=1 leaves it running)
 	@$(BIN)/kscheduler demo --nodes $(NODES) --pods $(PODS) $(if $(KEEP),--keep)
 
-# A file's tests stay in one process: they share what its fixtures made.
-PYTEST := $(BIN)/pytest $(RERUNS) --numprocesses $(WORKERS) --dist loadfile
+# A file's tests stay in one process: they share what its fixtures made. In the order of the files, as xdist would put
+# those with a single test last, which are state machines that take a minute each.
+PYTEST := $(BIN)/pytest $(RERUNS) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: $(DEV) ## Run the tests but the slow ones: five minutes on two cores (WORKERS=: in how many processes)
 	$(PYTEST) -m 'not slow'
