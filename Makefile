@@ -51,7 +51,7 @@ demo: $(RUN) ## Watch 1,000 pods being scheduled on an embedded cluster (NODES=,
 # those with a single test last, which are state machines that take a minute each.
 PYTEST := $(BIN)/pytest $(RERUNS) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test: $(DEV) ## Run the tests but the slow ones: five minutes on two cores (WORKERS=: in how many processes)
+test: $(DEV) ## Run the tests but the slow ones: seven minutes on two cores (WORKERS=: in how many processes)
 	$(PYTEST) -m 'not slow'
 
 test-fast: $(DEV) ## Run the unit tests, which start no processes and draw nothing at random: two minutes

@@ -1,12 +1,13 @@
 """What a search has found, in words."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from kscheduler.sweep.search import SearchResult
 from kscheduler.text import aligned, printable
 
 # A share of draws below which another finalist may as well be the best.
-_NOT_SURE = 0.5
+_NOT_SURE: Final = 0.5
 
 
 def search_lines(found: SearchResult) -> Iterator[str]:

@@ -5,7 +5,7 @@ have run as long as was drawn for them, from when they got their node.
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from random import Random
@@ -147,7 +147,7 @@ class _Generated:
         self._lives: dict[str, int] = {}
         """By UID, in microseconds."""
         self._running: set[str] = set()
-        self._due: list[tuple[int, int, Callable[[], ExternalChange]]] = []
+        self._due: list[tuple[int, int, ExternalChange]] = []
         self._number = 0
         self._draw(workload, chance)
 
@@ -160,11 +160,11 @@ class _Generated:
             life = chance.expovariate(1 / workload.life_seconds) if workload.life_seconds else 0.0
             micros, pod = int(now * MICROS), _pod(workload, kind, number)
             self._lives[pod.metadata.uid] = int(life * MICROS)
-            self._add(micros, lambda micros=micros, pod=pod: ExternalChange(micros, PODS, None, pod))  # type: ignore[misc]
+            self._add(ExternalChange(micros, PODS, None, pod))
 
-    def _add(self, micros: int, make: Callable[[], ExternalChange]) -> None:
+    def _add(self, change: ExternalChange) -> None:
         self._number += 1
-        heapq.heappush(self._due, (micros, self._number, make))
+        heapq.heappush(self._due, (change.micros, self._number, change))
 
     def play(self, now: int) -> None:
         """Until nothing happens any more."""
@@ -178,15 +178,14 @@ class _Generated:
                 net = now if is_net else net
                 self._happens(ExternalChange(now, None, is_net=is_net))
             now = micros
-            self._happens(heapq.heappop(self._due)[2]())
+            self._happens(heapq.heappop(self._due)[2])
 
     def _happens(self, change: ExternalChange) -> None:
         self._timed.apply(change)
         for uid, pod in self._new():
             self._running.add(uid)
             if self._lives[uid]:
-                end = change.micros + self._lives[uid]
-                self._add(end, lambda end=end, pod=pod: ExternalChange(end, PODS, pod, None))  # type: ignore[misc]
+                self._add(ExternalChange(change.micros + self._lives[uid], PODS, pod, None))
 
     def _new(self) -> Iterator[tuple[str, Pod]]:
         """Pods that have got their nodes just now: a pod gets one once, as a victim does not come again."""

@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from kscheduler.cli import main
 from kscheduler.sweep.results import Results, read_rows
+from tests.controlplane.process import wait_until
 from tests.sweep.sweeps import write
 
 SWEEP = """
@@ -48,9 +48,8 @@ def test_a_signal_ends_it_with_what_is_done_and_the_same_command_goes_on(
     command = [sys.executable, "-m", "kscheduler", "sweep", str(path), "--workers", "2", "--results"]
     begun: list[str | Path] = [*command, tmp_path / "ended", *engine]
     ended = subprocess.Popen(begun, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    while not list((tmp_path / "ended").rglob("*.parquet")):  # until the first run is done
-        assert ended.poll() is None
-        time.sleep(0.01)
+    wait_until("the first run", lambda: list((tmp_path / "ended").rglob("*.parquet")) or ended.poll() is not None, 120)
+    assert ended.poll() is None
     os.killpg(ended.pid, number) if number == signal.SIGINT else ended.send_signal(number)
     _, err = ended.communicate(timeout=60)
     assert ended.returncode == code

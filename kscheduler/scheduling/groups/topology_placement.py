@@ -8,8 +8,6 @@ change it.
 from collections.abc import Sequence
 from dataclasses import replace
 
-import msgspec
-
 from kscheduler.framework.cluster.preemption import GroupPlacement
 from kscheduler.framework.cluster.topology_request import TopologyRequest, request_in_annotations
 from kscheduler.framework.nodes.node_table import Rows
@@ -17,7 +15,6 @@ from kscheduler.framework.status import Fault, error, unschedulable
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, try_members
 from kscheduler.scheduling.groups.member_ranks import in_rank_order
 from kscheduler.scheduling.groups.topology_search import TopologySearch, with_missing_members
-from kscheduler.state.topology_levels import LevelList
 
 
 def requested_topology(inputs: GroupInputs) -> TopologyRequest | None:
@@ -51,7 +48,6 @@ def place_by_topology(inputs: GroupInputs, request: TopologyRequest, within: Row
         if request.is_soft:
             return with_missing_members(inputs, try_members(inputs, within))
         return _refused(inputs, f"{key.typed} asks for a topology, and {levels}")
-    request = _without_unknown_preference(request, levels, inputs, rows)
     ordered, has_ranks = in_rank_order(inputs.members)
     search = TopologySearch(replace(inputs, members=ordered), request, levels, rows, has_ranks=has_ranks)
     if search.problem:
@@ -78,7 +74,6 @@ def domains_for_tree(
         problem = f"{key.typed} asks for a topology, and {levels}"
         refused = GroupResult(error(problem, fault=Fault.POD_GROUP), has_no_placements=True)
         return [parent] if request.is_soft else refused
-    request = _without_unknown_preference(request, levels, inputs, parent.rows)
     search = TopologySearch(inputs, request, levels, parent.rows, has_ranks=False)
     if search.problem:
         return GroupResult(error(f"{key.typed} {search.problem}", fault=Fault.POD_GROUP), has_no_placements=True)
@@ -86,17 +81,6 @@ def domains_for_tree(
     if request.is_soft:
         return [*found, parent]
     return found or GroupResult(unschedulable(search.shortage()), has_no_placements=True)
-
-
-def _without_unknown_preference(
-    request: TopologyRequest, levels: LevelList, inputs: GroupInputs, rows: Rows
-) -> TopologyRequest:
-    """A level that no node is in cannot be preferred to the required one."""
-    if request.required and request.preferred:
-        level = levels.levels[levels.place_of(request.preferred)]
-        if not level.column(inputs.cache.nodes, rows)[0].any():
-            return msgspec.structs.replace(request, preferred="")
-    return request
 
 
 def _refused(inputs: GroupInputs, text: str) -> GroupResult:

@@ -12,7 +12,6 @@ Slices and ranks: each member is tried in its own domain only, the lowest ranks 
 the group fits only without them.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -29,7 +28,7 @@ from kscheduler.framework.cluster.topology_request import (
     WIDEST,
     TopologyRequest,
 )
-from kscheduler.framework.nodes.node_table import Rows
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.status import Code, unschedulable
 from kscheduler.scheduling.domains.domain_choice import DomainsWanted, Shortfall, choose_domains
 from kscheduler.scheduling.domains.domain_tree import DomainTree, domain_tree
@@ -42,7 +41,7 @@ from kscheduler.scheduling.groups.group_cycle import (
     with_untried,
 )
 from kscheduler.scheduling.groups.member_rooms import rooms_for_members
-from kscheduler.state.topology_levels import LevelList
+from kscheduler.state.topology_levels import LevelColumn, LevelList
 
 MAX_TRIALS: Final = 16
 _MAX_NAMED: Final = 3
@@ -58,7 +57,9 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
 
 
 class TopologySearch:
-    """One search. Units are the nodes that are in a domain of each level that the request names."""
+    """One search. Units are the nodes that are in a domain of each level that the request names; where a wider one is
+    required, a node without the preferred level is a domain of its own there.
+    """
 
     def __init__(
         self, inputs: GroupInputs, request: TopologyRequest, levels: LevelList, rows: Rows, *, has_ranks: bool
@@ -137,9 +138,10 @@ class TopologySearch:
     # --- the nodes ----------------------------------------------------------------------------------------------------
 
     def _units(self) -> tuple[Rows, DomainTree]:
-        """The nodes that have all levels that are named, in domains."""
+        """The nodes that have all levels that they must have, in domains."""
         nodes, levels = self._inputs.cache.nodes, self._levels.levels[: self._last + 1]
-        named = sorted({self._level, *(each for each in (self._required, self._slice_level) if each is not None)})
+        needed = self._level if self._required is None else self._required
+        named = sorted({needed, *(() if self._slice_level is None else (self._slice_level,))})
 
         def made() -> tuple[Rows, DomainTree]:
             rows = self._all
@@ -147,11 +149,13 @@ class TopologySearch:
             for place in named:
                 is_unit &= levels[place].column(nodes, rows)[0] > 0
             rows = rows[is_unit]
-            return rows, domain_tree([level.key for level in levels], [level.column(nodes, rows) for level in levels])
+            columns = [level.column(nodes, rows) for level in levels]
+            columns[self._level] = _each_alone(columns[self._level], nodes, rows)
+            return rows, domain_tree([level.key for level in levels], columns)
 
         if len(self._all) < len(nodes):
             return made()
-        key = self._levels.source, tuple(level.key for level in levels), tuple(named)
+        key = self._levels.source, tuple(level.key for level in levels), tuple(named), self._level
         return self._inputs.cache.topology_levels.of_all_nodes(nodes, key, made)
 
     def _spares(self, rooms: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -169,13 +173,14 @@ class TopologySearch:
 
     def _held_members(self) -> NDArray[np.int64]:
         """How many members run on each unit."""
-        nodes, by_row = self._inputs.cache.nodes, np.zeros(self._inputs.cache.nodes.capacity, dtype=np.int64)
-        for _, node_name in self._inputs.cache.pod_groups.assignments(self._inputs.group.key):
-            row = nodes.row_of(node_name)
-            if row >= 0:
-                by_row[row] += 1
-        held: NDArray[np.int64] = by_row[self._rows]
-        return held
+        return self._by_unit(name for _, name in self._inputs.cache.pod_groups.assignments(self._inputs.group.key))
+
+    def _by_unit(self, node_names: Iterable[str]) -> NDArray[np.int64]:
+        """How often each unit is named."""
+        nodes = self._inputs.cache.nodes
+        rows = np.array([row for row in map(nodes.row_of, node_names) if row >= 0], dtype=np.intp)
+        counts: NDArray[np.int64] = np.bincount(rows, minlength=nodes.capacity).astype(np.int64)[self._rows]
+        return counts
 
     # --- choosing and trying ------------------------------------------------------------------------------------------
 
@@ -277,14 +282,11 @@ class TopologySearch:
 
     def _lower(self, parts: Sequence[Rows], result: GroupResult) -> None:
         """There is room for those members only that found a node there."""
-        nodes = self._inputs.cache.nodes
-        names = [
+        found = self._by_unit(
             member.record.node_name
             for member in result.members
             if member.status.is_success and member.record is not None
-        ]
-        taken = Counter(nodes.row_of(name) for name in names)
-        found = np.array([taken[row] for row in self._rows.tolist()], dtype=np.int64)
+        )
         is_here = np.isin(self._rows, np.concatenate(parts))
         self._rooms = np.where(is_here, np.minimum(self._rooms, found), self._rooms)
 
@@ -350,6 +352,17 @@ class TopologySearch:
             counts.append(f"{len(domains)} of {len(level)} {level.key}")
             domains = {int(level.parents[domain]) for domain in domains}
         return ", ".join(reversed(counts))
+
+
+def _each_alone(column: LevelColumn, nodes: NodeTable, rows: Rows) -> LevelColumn:
+    """The level with each node that is in none of its domains in one of its own."""
+    numbers, values = column
+    missing = np.flatnonzero(numbers == 0)
+    if not len(missing):
+        return column
+    alone = numbers.copy()
+    alone[missing] = np.arange(len(values), len(values) + len(missing))
+    return alone, [*values, *nodes.names(rows[missing])]
 
 
 def _is_rejected_in(member: MemberResult, rows_of: Mapping[str, Rows]) -> bool:

@@ -216,7 +216,7 @@ class GroupQueue:
         """As long as it is the same, no group and no member has come, changed or gone."""
         return self._view.version
 
-    def has_gated(self) -> bool:
+    def awaits_events(self) -> bool:
         """Whether any group waits for an event: it is gated, or was rejected and waits for room."""
         return bool(self._gated or self._rejected)
 
@@ -487,12 +487,12 @@ class GroupQueue:
         """
         if not self._has_room:
             return
-        self._has_room, members, soonest = False, 0, self._policy.backoff.initial_seconds
+        self._has_room, members, first_backoff = False, 0, self._policy.backoff.initial_seconds
         self._keep_rejected()
         for key in nsmallest(_MOST_WOKEN, self._rejected, self._rejected.__getitem__):
             element = self._elements[key]
-            at = max(element.timestamp + soonest, element.woken_at + soonest * 2**element.wakes)
-            if at > now:
+            wakes_at = max(element.timestamp + first_backoff, element.woken_at + first_backoff * 2**element.wakes)
+            if wakes_at > now:
                 self._has_room = True
                 if element.wakes > _MOST_HELD_UP:
                     continue
@@ -501,7 +501,7 @@ class GroupQueue:
             if members > max(_MOST_MEMBERS_WOKEN, len(element)):
                 break
             del self._rejected[key]
-            is_long_ago = element.woken_at + soonest * 2 ** (_MOST_DOUBLINGS + 1) < now
+            is_long_ago = element.woken_at + first_backoff * 2 ** (_MOST_DOUBLINGS + 1) < now
             element.wakes = 0 if is_long_ago else min(element.wakes + 1, _MOST_DOUBLINGS)
             element.woken_at = now
             self._sub_queues.take_out(element)

@@ -281,9 +281,9 @@ class SchedulingQueue:
 
         `pre_check` may exclude more parked pods; it may read only what all pods of a class have in common.
         """
-        has_gated_groups = self._groups is not None and self._groups.has_gated()
+        groups_await = self._groups is not None and self._groups.awaits_events()
         parked, gates = self._sub_queues.waiting
-        if not (parked or gates or self._in_flight.marker or has_gated_groups):
+        if not (parked or gates or self._in_flight.marker or groups_await):
             return
         if not self._policy.hints.interests_anyone(event):
             return
@@ -297,7 +297,7 @@ class SchedulingQueue:
                 continue
             if strategy_of is not None and (pre_check is None or pre_check(element.pod)):
                 self._move(element, strategy_of(element), event, now)
-        if self._groups is not None and has_gated_groups:
+        if self._groups is not None and groups_await:
             self._groups.hear(event, old, new, now)
         if self._in_flight.marker:
             self._in_flight.record(SeenEvent(event, old, new))

@@ -36,10 +36,11 @@ class LocalEngine:
         from kscheduler.sweep.running import unrun
 
         waiting, died = deque(specs), Counter[str]()
-        pool = [_Worker() for _ in range(min(self._workers, len(specs)))]
+        pool: list[_Worker] = []
         try:
-            for worker in pool:
-                worker.give(waiting)
+            for _ in range(min(self._workers, len(specs))):
+                pool.append(_Worker())
+                pool[-1].give(waiting)
             while any(worker.spec is not None for worker in pool):
                 for worker in _ready(pool):
                     spec = worker.spec

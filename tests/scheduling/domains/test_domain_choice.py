@@ -100,8 +100,9 @@ def test_a_wider_block_is_taken_where_it_needs_fewer_racks_and_kueue_takes_the_t
     wanted = preferred(10, 1)
     assert chosen(cluster, wanted) == {("y", "r0"): 6, ("y", "r1"): 4}
     assert chosen(cluster, wanted, only_as_kueue=True) == {("x", f"r{number}"): 2 for number in range(5)}
-    asked_for_blocks = preferred(10)
-    assert len(chosen(cluster, asked_for_blocks)) == 5, "one block either way: the larger stays whole"  # type: ignore[arg-type]
+    of_blocks = chosen(cluster, preferred(10))
+    assert isinstance(of_blocks, dict)
+    assert len(of_blocks) == 5, "one block either way: the larger stays whole"
 
 
 def test_below_the_slice_level_kueue_begins_with_the_least_room() -> None:

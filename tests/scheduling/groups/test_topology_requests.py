@@ -371,3 +371,24 @@ async def test_a_preferred_level_that_no_node_has_leaves_the_required_one() -> N
     async with world.working():
         await place(world, 4, {REQUIRED: BLOCK, PREFERRED: "example.com/no-such"})
         assert on_racks(world) == {"r0": 2, "r1": 2}
+
+
+async def test_a_node_without_the_preferred_level_counts_for_the_required_one() -> None:
+    world = World()
+    racks(world, 2, block_of=1)
+    bare = [make_node(f"bare{number}", labels={BLOCK: "b0"}) for number in range(2)]
+    world.add(*bare, initial=True)
+    async with world.working():
+        await place(world, 4, {REQUIRED: BLOCK, PREFERRED: RACK})
+        assert len(world.bindings) == 4
+        await place(world, 2, {REQUIRED: BLOCK, PREFERRED: RACK}, name="late")
+        assert len(world.bindings) == 4
+
+
+async def test_nodes_without_the_preferred_level_are_not_near_each_other() -> None:
+    world = World()
+    racks(world, 2, block_of=1)
+    world.add(*(make_node(f"bare{number}", labels={BLOCK: "b0"}) for number in range(2)), initial=True)
+    async with world.working():
+        await place(world, 2, {REQUIRED: BLOCK, PREFERRED: RACK})
+        assert on_racks(world) == {"r0": 2}
