@@ -22,6 +22,8 @@ from kscheduler.scheduling.groups.group_cycle import GroupInputs, do_not_wait_fo
 
 # So many kinds of members are judged; with more, every node counts as one that all filters pass.
 MAX_SHAPES: Final = 8
+# A node may allow any number of pods; the rooms of all nodes are added.
+_MOST: Final = 1 << 32
 
 
 def rooms_for_members(inputs: GroupInputs, rows: Rows) -> NDArray[np.int64]:
@@ -40,7 +42,8 @@ def rooms_for_members(inputs: GroupInputs, rows: Rows) -> NDArray[np.int64]:
         rooms = np.minimum(rooms, 1)
     if len(shapes) <= MAX_SHAPES:
         rooms = np.where(_passing(inputs, shapes, rows), rooms, 0)
-    most: NDArray[np.int64] = np.clip(rooms, 0, len(inputs.members))
+    # Not cut to the number of members: of two domains that hold the group the one with less room is the tighter.
+    most: NDArray[np.int64] = np.clip(rooms, 0, _MOST)
     return most
 
 

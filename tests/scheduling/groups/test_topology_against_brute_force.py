@@ -3,7 +3,7 @@
 import asyncio
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kscheduler.framework.cluster.topology_request import PREFERRED, REQUIRED, SLICE_LEVEL, SLICE_SIZE
@@ -52,6 +52,8 @@ def test_a_preferred_gang_uses_as_few_racks_as_possible(free: list[list[int]], s
 
 
 @given(clusters, st.integers(1, 9))
+@example([[4], [2]], 1)  # either node alone holds the whole gang
+@example([[7, 7], [4, 4]], 2)
 @settings(max_examples=example_count(25))
 def test_a_required_gang_takes_the_tightest_rack(free: list[list[int]], size: int) -> None:
     rooms = [sum(cpu // 2 for cpu in nodes) for nodes in free]
