@@ -86,3 +86,8 @@ TOPOLOGY_KINDS: Final[Mapping[str, Kind]] = {
     "kueue-v1beta1": _kueue("v1beta1"),
     "volcano": HYPER_NODES,
 }
+
+
+def not_served(kind: Kind) -> str:
+    """Why there are no objects of a kind."""
+    return f"the API server does not serve {kind.version}"

@@ -7,6 +7,9 @@
 
 A request is answered by the first list that has all labels that it names. Where none has, there are the well-known
 labels, and at the last the named labels themselves.
+
+Objects of a kind may not be known: the API server does not serve it, or they are not listed yet. Then what would come
+after them in this order does not answer a request that must be met (`LevelsAwaited`).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -17,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.kinds import Kind
-from kscheduler.api.topologies import TOPOLOGY_KINDS, HyperNode, KueueTopology
+from kscheduler.api.topologies import HYPER_NODES, TOPOLOGY_KINDS, HyperNode, KueueTopology
 from kscheduler.api.well_known import HOSTNAME, REGION, ZONE
 from kscheduler.framework.cluster.topology_request import (
     NARROWEST,
@@ -127,12 +130,26 @@ class LevelList(msgspec.Struct, frozen=True):
         )
 
 
+class LevelsAwaited(msgspec.Struct, frozen=True):
+    """The list that answers a request may be among objects that are not known yet."""
+
+    text: str
+    """What is awaited, and why."""
+
+
+def none_awaited(_: Kind) -> str:
+    """The objects of all kinds are known."""
+    return ""
+
+
 class TopologyLevels:
     """All lists that are known."""
 
-    def __init__(self) -> None:
+    def __init__(self, why_awaited: Callable[[Kind], str] = none_awaited) -> None:
+        """`why_awaited`: why the objects of a kind are not known; empty: they are."""
         self.kinds: tuple[Kind, ...] = ()
         """Kinds of objects that are followed."""
+        self._why_awaited = why_awaited
         self.configured: tuple[LevelList, ...] = ()
         """Those of the configuration."""
         self._of_objects: dict[str, LevelList] = {}
@@ -211,13 +228,31 @@ class TopologyLevels:
         self._tiers = nodes.node_columns_version, now, known
         return known
 
-    def find(self, request: TopologyRequest, nodes: NodeTable, rows: Rows) -> LevelList | str:
-        """The list that the request means, or what is wrong."""
+    def _awaited(self, is_wanted: Callable[[Kind], bool]) -> LevelsAwaited | None:
+        """What is awaited of these kinds; `None`: their objects are known."""
+        for kind in self.kinds:
+            why = self._why_awaited(kind) if is_wanted(kind) else ""
+            if why:
+                return LevelsAwaited(f"{kind.resource} of topologyAPIs: {why}")
+        return None
+
+    def find(self, request: TopologyRequest, nodes: NodeTable, rows: Rows) -> LevelList | LevelsAwaited | str:
+        """The list that the request means, what must be known first, or what is wrong. A soft request never waits."""
+        tiers_awaited = kueue_awaited = None
+        if not request.is_soft:
+            tiers_awaited = self._awaited(lambda kind: kind is HYPER_NODES) if request.names_tiers else None
+            kueue_awaited = self._awaited(lambda kind: kind is not HYPER_NODES)
+        if tiers_awaited is not None:
+            return tiers_awaited
         known = self.lists(nodes)
         # Tiers are those of HyperNodes, where there are any.
         for found in sorted(known, key=lambda each: not each.has_tiers) if request.names_tiers else known:
-            if found.answers(request):
+            # Of objects that are not all there another one may come first.
+            is_certain = kueue_awaited is None or found.has_tiers or found in self.configured
+            if is_certain and found.answers(request):
                 return found
+        if kueue_awaited is not None:
+            return kueue_awaited
         derived = _derived(request.labels, nodes, rows)
         if derived is None:
             missing = "no levels are known: nodes have none of the well-known labels, and topologyLevels is not set"
