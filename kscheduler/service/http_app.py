@@ -450,6 +450,7 @@ class HTTPApp:
         yield from self._parts.assembly.scheduler.lines.notes()
         yield from self._parts.permit_waits.notes()
         yield from self._parts.incomplete_waits.notes()
+        yield from self._parts.topology_reports.notes()
         yield from self.ongoing_problems()
         follows_rules = self._parts.assembly.config.gates.enabled("DRADeviceTaintRules")
         for informer in self._parts.informer_statistics():

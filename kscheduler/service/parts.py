@@ -69,6 +69,7 @@ from kscheduler.scheduling.overcommit.repair import OvercommitKeeping
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.stored_workloads import StoredWorkloads
+from kscheduler.scheduling.topology_reports import TopologyReports
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 from kscheduler.server.tls.serving_contexts import MadePair
@@ -211,6 +212,8 @@ class Parts:
         self.incomplete_waits = IncompleteWaits(
             self.assembly.queue.incomplete_groups, self._groups_version, self.clock.monotonic
         )
+        levels = self.assembly.cache.topology_levels
+        self.topology_reports = TopologyReports(levels.problems, lambda: levels.version)
         pods = self.informers.informer(PODS).store.list
         self.removed_profiles = RemovedProfiles(self.assembly.profiles, pods, self.clock.monotonic)
         self.overcommit = self._build_overcommit_keeping(repairs=options.repairs_overcommitted_nodes)

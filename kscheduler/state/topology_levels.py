@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.kinds import Kind
-from kscheduler.api.topologies import HYPER_NODES, TOPOLOGY_KINDS, HyperNode, KueueTopology
+from kscheduler.api.topologies import HYPER_NODES, MAX_LEVELS, TOPOLOGY_KINDS, HyperNode, KueueTopology, opposite_orders
 from kscheduler.api.well_known import HOSTNAME, REGION, ZONE
 from kscheduler.framework.cluster.topology_request import (
     NARROWEST,
@@ -50,10 +50,11 @@ WELL_KNOWN: Final = (
     *(f"topology.k8s.aws/network-node-layer-{number}" for number in range(1, 4)),
     "nvidia.com/gpu.clique",
 )
-# As many as Kueue allows, in one list.
-MAX_LEVELS: Final = 16
 # For so many kinds of requests the domains of all nodes are kept: some hundred KiB each.
 _MAX_KEPT: Final = 8
+# So many Topologies are compared with each other.
+_MAX_COMPARED: Final = 256
+KUEUES_RESOURCE: Final = TOPOLOGY_KINDS["kueue"].resource
 
 T = TypeVar("T")
 
@@ -157,6 +158,10 @@ class TopologyLevels:
         self._hyper_nodes: dict[str, HyperNode] = {}
         self._tiers: tuple[object, _NamesWithLabels, LevelList | None] = None, [], None
         """For which nodes the HyperNodes were looked through last, and their levels."""
+        self._problems_of_hyper_nodes: dict[str, str] = {}
+        """As they were looked through last, for a group that asks for a topology."""
+        self.version = 0
+        """Grows with each change of the objects, and of what is wrong with them."""
         self._kept: dict[Hashable, Any] = {}
         """What follows from the labels of all nodes, for one state of them; `_MAX_KEPT` at most."""
         self._kept_for = -1
@@ -172,8 +177,10 @@ class TopologyLevels:
     def put(self, obj: KueueTopology | HyperNode) -> None:
         """Add an object, or replace it."""
         name = obj.metadata.name
+        self.version += 1
         if isinstance(obj, HyperNode):
             self._hyper_nodes[name] = obj
+            self._problems_of_hyper_nodes.pop(name, None)
             self._forget()
         elif obj.spec.levels:
             keys = dict.fromkeys(level.node_label for level in obj.spec.levels[:MAX_LEVELS])
@@ -186,6 +193,27 @@ class TopologyLevels:
         known: dict[str, Any] = self._hyper_nodes if isinstance(obj, HyperNode) else self._of_objects
         known.pop(obj.metadata.name, None)
         self._forget()
+        self.version += 1
+
+    def problems(self) -> dict[tuple[str, str], str]:
+        """By resource and name of an object, what is wrong with it.
+
+        Of HyperNodes as far as a group has asked for a topology. Of two lists that have the same levels in opposite
+        orders the one that `find` asks first wins: that of the configuration, else the first by name.
+        """
+        lists = [*self.configured, *(self._of_objects[name] for name in sorted(self._of_objects)[:_MAX_COMPARED])]
+        named = [(each.source, [level.key for level in each.levels]) for each in lists]
+        names = {self._of_objects[name].source: name for name in self._of_objects}
+        found = {
+            (KUEUES_RESOURCE, names[each.name]): (
+                f"spec.levels has {each.wide} before {each.narrow}, and {each.other}, which wins, the other way round"
+            )
+            for each in opposite_orders(named)
+            if each.name in names
+        }
+        of_hyper_nodes = self._problems_of_hyper_nodes.items()
+        found |= {(HYPER_NODES.resource, name): text for name, text in of_hyper_nodes if name in self._hyper_nodes}
+        return found
 
     def lists(self, nodes: NodeTable) -> tuple[LevelList, ...]:
         """Those of the configuration, then Kueue's by name, then the tiers of HyperNodes."""
@@ -218,11 +246,14 @@ class TopologyLevels:
         if version is None or now != before:
             from kscheduler.state.hyper_nodes import tiers_of  # it loads RE2, which few need
 
+            found = tiers_of(self._hyper_nodes, present)
+            self._problems_of_hyper_nodes = found.problems
+            self.version += 1
             levels = [
                 TopologyLevel(
                     tier_key(tier.number), tier_key(tier.name) if tier.name else "", tier.number, tier.domains
                 )
-                for tier in tiers_of(self._hyper_nodes, present)[-MAX_LEVELS:]
+                for tier in found.tiers[-MAX_LEVELS:]
             ]
             known = LevelList("HyperNodes", tuple(levels)) if levels else None
         self._tiers = nodes.node_columns_version, now, known
