@@ -6,12 +6,16 @@
 Only the fields that a decision reads. All of them are cluster-scoped.
 """
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Final, NamedTuple
 
 from kscheduler.api.core import LabelSelector
 from kscheduler.api.kinds import Kind, single
 from kscheduler.api.meta import KubeObject, Value
+
+# Levels of one list, as many as Kueue allows.
+MAX_LEVELS: Final = 16
 
 
 class KueueLevel(Value, frozen=True):
@@ -86,3 +90,33 @@ TOPOLOGY_KINDS: Final[Mapping[str, Kind]] = {
     "kueue-v1beta1": _kueue("v1beta1"),
     "volcano": HYPER_NODES,
 }
+
+
+def not_served(kind: Kind) -> str:
+    """Why there are no objects of a kind."""
+    return f"the API server does not serve {kind.version}"
+
+
+class OppositeOrder(NamedTuple):
+    """A list of levels that contradicts one before it."""
+
+    name: str
+    other: str
+    """The list before it."""
+    wide: str
+    narrow: str
+    """The first two levels that the other one has the other way round."""
+
+
+def opposite_orders(lists: Iterable[tuple[str, Sequence[str]]]) -> Iterator[OppositeOrder]:
+    """The lists that contradict one before them, each once. `lists`: names with levels, from wide to narrow."""
+    first_with: dict[tuple[str, str], str] = {}
+    for name, keys in lists:
+        pairs = list(combinations(dict.fromkeys(keys[:MAX_LEVELS]), 2))
+        wrong = next(((wide, narrow) for wide, narrow in pairs if (narrow, wide) in first_with), None)
+        if wrong is not None:
+            wide, narrow = wrong
+            yield OppositeOrder(name, first_with[narrow, wide], wide, narrow)
+            continue  # who agrees with the first one contradicts nobody
+        for pair in pairs:
+            first_with.setdefault(pair, name)

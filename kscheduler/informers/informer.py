@@ -133,6 +133,7 @@ class Informer(Generic[T]):
         self._told_of_updates: list[Callable[[T, T], None]] = []
         self._told_of_deletions: list[Callable[[T], None]] = []
         self._synced = asyncio.Event()
+        self._awaits_list = True
         self.view = ViewAge(clock)
         """How old the store is."""
         self._undecodable: dict[str, Undecodable] = {}
@@ -148,6 +149,11 @@ class Informer(Generic[T]):
     def has_synced(self) -> bool:
         """Whether the handlers have got all of the first list, which is empty for an API that does not exist."""
         return self._synced.is_set()
+
+    @property
+    def has_list(self) -> bool:
+        """Whether the handlers have got all of a list since the API has existed: what is missing does not exist."""
+        return not (self._awaits_list or self.resting)
 
     async def wait_until_synced(self) -> None:
         """Return when the handlers have got all of the first list."""
@@ -260,6 +266,7 @@ class Informer(Generic[T]):
             if (nameless := self._nameless(unreadable)) is not None:
                 await self._delete_others(seen | nameless, slicer)
         self._synced.set()
+        self._awaits_list = self.resting
 
     def _nameless(self, unreadable: Sequence[Undecodable]) -> set[str] | None:
         """The stored keys of listed objects whose names cannot be read; `None`: it may be any.
@@ -436,7 +443,7 @@ class Informer(Generic[T]):
 
     async def rest(self) -> None:
         """The API does not exist, or no longer: empty the store."""
-        self.resting = True
+        self.resting = self._awaits_list = True
         self.problem = "the API server has no such resource"
         await self.replace((), ())
 

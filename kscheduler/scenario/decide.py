@@ -4,8 +4,9 @@ The cycle scores only if more than one node is feasible, as kube-scheduler does.
 too, because an explanation should show its points.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -255,13 +256,20 @@ def cluster_cache(
     apis: Sequence[GroupAPI] = (),
     serves: Collection[str] | None = None,
     unserved: Collection[str] = (),
+    awaited: Mapping[str, str] = MappingProxyType({}),
 ) -> Cache:
     """The cluster in a state cache as the scheduler would fill it, without the judged pod. Raises `ScenarioError`.
 
     `serves`: the scheduler names of its profiles; other schedulers' pods are members of a group once they have a node.
-    `unserved`: the resources of groups that the API server does not have.
+    `unserved`: the resources of groups that the API server does not have. `awaited`: by resource, why the objects that
+    name levels of the topology are not known.
     """
-    cache = Cache(gates.behaviours, apis, lambda key: key.resource not in unserved)
+    cache = Cache(
+        gates.behaviours,
+        apis,
+        lambda key: key.resource not in unserved,
+        why_awaited=lambda kind: awaited.get(kind.resource, ""),
+    )
     judged = "" if pod is None else pod.key
     for namespace in objects.namespaces:
         cache.counters.set_namespace(namespace)

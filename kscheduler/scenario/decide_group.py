@@ -88,7 +88,14 @@ def decide_group(scenario: GroupScenario, answers: MemberExtenderResults | None 
         raise ScenarioError(f"{scenario.where}: podGroup: pod groups are off: set the feature gate GenericWorkload")
     served = [profile.scheduler_name for profile in scenario.config.configuration.profiles]
     cache = cluster_cache(
-        scenario.objects, None, scenario.config.gates, scenario.where, apis, served, scenario.unserved
+        scenario.objects,
+        None,
+        scenario.config.gates,
+        scenario.where,
+        apis,
+        served,
+        scenario.unserved,
+        scenario.awaited,
     )
     configuration = scenario.config.configuration
     cache.topology_levels.configure(configuration.topology_levels)

@@ -145,6 +145,8 @@ class GroupScenario:
     """Groups besides those of the objects, of any API that the configuration follows."""
     unserved: tuple[str, ...] = ()
     """Kinds of groups (`podgroups.scheduling.x-k8s.io`) that the API server does not have."""
+    awaited: Mapping[str, str] = field(default_factory=dict)
+    """By resource, why the objects that name levels of the topology are not known."""
     claim_templates: Mapping[str, ResourceClaimTemplate | None] = field(default_factory=dict)
     """As for `Scenario`, of the waiting members."""
 

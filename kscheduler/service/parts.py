@@ -33,7 +33,7 @@ from kscheduler.api.kinds import (
     Kind,
 )
 from kscheduler.api.meta import KubeObject
-from kscheduler.api.topologies import TOPOLOGY_KINDS
+from kscheduler.api.topologies import TOPOLOGY_KINDS, not_served
 from kscheduler.assembly import ApplyResult, Assembly, CompiledConfiguration, Ports, group_apis
 from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.client.access.connection import Connection, host_of
@@ -69,6 +69,7 @@ from kscheduler.scheduling.overcommit.repair import OvercommitKeeping
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.stored_workloads import StoredWorkloads
+from kscheduler.scheduling.topology_reports import TopologyReports
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 from kscheduler.server.tls.serving_contexts import MadePair
@@ -152,7 +153,7 @@ class Parts:
             kinds,
             transforms=annotated,
             clock=self.clock,
-            may_be_absent=(DEVICE_TAINT_RULES, *topology_kinds),
+            may_be_absent=(DEVICE_TAINT_RULES,),
             views=earlier.views if earlier is not None else None,
             holds_room=lambda uid: self.assembly.cache.is_assumed(uid),  # noqa: PLW0108  it comes after the informers
         )
@@ -189,7 +190,7 @@ class Parts:
             options.registry,
             self._ports(),
             deciding_clock,
-            cache=Cache(serves_group=self._serves_group, tie_name=self._tie_name()),
+            cache=Cache(serves_group=self._serves_group, tie_name=self._tie_name(), why_awaited=self._why_awaited),
             on_quarantine=self._quarantine_soon,
         )
         self.assembly.listen_to(self.informers)
@@ -211,6 +212,8 @@ class Parts:
         self.incomplete_waits = IncompleteWaits(
             self.assembly.queue.incomplete_groups, self._groups_version, self.clock.monotonic
         )
+        levels = self.assembly.cache.topology_levels
+        self.topology_reports = TopologyReports(levels.problems, lambda: levels.version)
         pods = self.informers.informer(PODS).store.list
         self.removed_profiles = RemovedProfiles(self.assembly.profiles, pods, self.clock.monotonic)
         self.overcommit = self._build_overcommit_keeping(repairs=options.repairs_overcommitted_nodes)
@@ -263,6 +266,18 @@ class Parts:
     def _serves_group(self, key: GroupKey) -> bool:
         """Whether the API server has the kind of the group, as far as discovery has told."""
         return key.resource not in self.unserved_groups()
+
+    def awaited_topologies(self) -> dict[str, str]:
+        """By resource, why the objects that name levels of the topology are not known yet."""
+        kinds = self.assembly.cache.topology_levels.kinds
+        return {kind.resource: why for kind in kinds if (why := self._why_awaited(kind))}
+
+    def _why_awaited(self, kind: Kind) -> str:
+        """Why the objects of a kind are not known; empty: they are."""
+        informer = self.informers.informer(kind)
+        if informer.resting:
+            return not_served(kind)
+        return "" if informer.has_list else "they are not listed yet"
 
     def _groups_version(self) -> object:
         """As long as it is equal, nothing has happened to any group, nor to their kinds at the API server."""

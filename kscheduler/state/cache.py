@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import msgspec
 
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.kinds import Kind
 from kscheduler.api.releases import BEHAVIOURS, VERSION, Behaviours
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.nodes.node_info import NodeInfo
@@ -33,7 +34,7 @@ from kscheduler.state.nominator import NominatedColumns, NominatedPods
 from kscheduler.state.pod_groups import PodGroupTable, every_group_served
 from kscheduler.state.storage.volumes import VolumeTable
 from kscheduler.state.topology.counters import TopologyCounts
-from kscheduler.state.topology_levels import TopologyLevels
+from kscheduler.state.topology_levels import TopologyLevels, none_awaited
 
 # What takes a change of the cache back that was made for a trial. To be called before anybody awaits.
 Undo = Callable[[], None]
@@ -65,8 +66,11 @@ class Cache:
         group_apis: Sequence[GroupAPI] = (),
         serves_group: Callable[[GroupKey], bool] = every_group_served,
         tie_name: Callable[[str], str] = str,
+        why_awaited: Callable[[Kind], str] = none_awaited,
     ) -> None:
-        """`serves_group`: whether the API server has the kind of a group. `tie_name`: the name that breaks ties."""
+        """`serves_group`: whether the API server has the kind of a group. `tie_name`: the name that breaks ties.
+        `why_awaited`: why the objects of a kind that names levels of the topology are not known; empty: they are.
+        """
         self._pod_info = _pod_info_of(behaviours)
         self.nodes = NodeTable(tie_name)
         self.counters = TopologyCounts(self.nodes)
@@ -83,7 +87,7 @@ class Cache:
         """The nominated pods by row, for cycles that must leave room for them."""
         self.pod_groups = PodGroupTable(group_apis, serves_group)
         """Pod groups. The cache moves members between states, the handlers of pods and groups do the rest."""
-        self.topology_levels = TopologyLevels()
+        self.topology_levels = TopologyLevels(why_awaited)
         """What is wide and what is narrow: from the configuration, and from objects by their handlers."""
         self._infos: dict[str, NodeInfo] = {}
         self._pods: dict[str, PodInfo] = {}

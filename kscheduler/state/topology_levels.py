@@ -7,6 +7,9 @@
 
 A request is answered by the first list that has all labels that it names. Where none has, there are the well-known
 labels, and at the last the named labels themselves.
+
+Objects of a kind may not be known: the API server does not serve it, or they are not listed yet. Then what would come
+after them in this order does not answer a request that must be met (`LevelsAwaited`).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -17,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.kinds import Kind
-from kscheduler.api.topologies import TOPOLOGY_KINDS, HyperNode, KueueTopology
+from kscheduler.api.topologies import HYPER_NODES, MAX_LEVELS, TOPOLOGY_KINDS, HyperNode, KueueTopology, opposite_orders
 from kscheduler.api.well_known import HOSTNAME, REGION, ZONE
 from kscheduler.framework.cluster.topology_request import (
     NARROWEST,
@@ -47,10 +50,11 @@ WELL_KNOWN: Final = (
     *(f"topology.k8s.aws/network-node-layer-{number}" for number in range(1, 4)),
     "nvidia.com/gpu.clique",
 )
-# As many as Kueue allows, in one list.
-MAX_LEVELS: Final = 16
 # For so many kinds of requests the domains of all nodes are kept: some hundred KiB each.
 _MAX_KEPT: Final = 8
+# So many Topologies are compared with each other.
+_MAX_COMPARED: Final = 256
+KUEUES_RESOURCE: Final = TOPOLOGY_KINDS["kueue"].resource
 
 T = TypeVar("T")
 
@@ -127,12 +131,26 @@ class LevelList(msgspec.Struct, frozen=True):
         )
 
 
+class LevelsAwaited(msgspec.Struct, frozen=True):
+    """The list that answers a request may be among objects that are not known yet."""
+
+    text: str
+    """What is awaited, and why."""
+
+
+def none_awaited(_: Kind) -> str:
+    """The objects of all kinds are known."""
+    return ""
+
+
 class TopologyLevels:
     """All lists that are known."""
 
-    def __init__(self) -> None:
+    def __init__(self, why_awaited: Callable[[Kind], str] = none_awaited) -> None:
+        """`why_awaited`: why the objects of a kind are not known; empty: they are."""
         self.kinds: tuple[Kind, ...] = ()
         """Kinds of objects that are followed."""
+        self._why_awaited = why_awaited
         self.configured: tuple[LevelList, ...] = ()
         """Those of the configuration."""
         self._of_objects: dict[str, LevelList] = {}
@@ -140,6 +158,10 @@ class TopologyLevels:
         self._hyper_nodes: dict[str, HyperNode] = {}
         self._tiers: tuple[object, _NamesWithLabels, LevelList | None] = None, [], None
         """For which nodes the HyperNodes were looked through last, and their levels."""
+        self._problems_of_hyper_nodes: dict[str, str] = {}
+        """As they were looked through last, for a group that asks for a topology."""
+        self.version = 0
+        """Grows with each change of the objects, and of what is wrong with them."""
         self._kept: dict[Hashable, Any] = {}
         """What follows from the labels of all nodes, for one state of them; `_MAX_KEPT` at most."""
         self._kept_for = -1
@@ -155,8 +177,10 @@ class TopologyLevels:
     def put(self, obj: KueueTopology | HyperNode) -> None:
         """Add an object, or replace it."""
         name = obj.metadata.name
+        self.version += 1
         if isinstance(obj, HyperNode):
             self._hyper_nodes[name] = obj
+            self._problems_of_hyper_nodes.pop(name, None)
             self._forget()
         elif obj.spec.levels:
             keys = dict.fromkeys(level.node_label for level in obj.spec.levels[:MAX_LEVELS])
@@ -169,6 +193,27 @@ class TopologyLevels:
         known: dict[str, Any] = self._hyper_nodes if isinstance(obj, HyperNode) else self._of_objects
         known.pop(obj.metadata.name, None)
         self._forget()
+        self.version += 1
+
+    def problems(self) -> dict[tuple[str, str], str]:
+        """By resource and name of an object, what is wrong with it.
+
+        Of HyperNodes as far as a group has asked for a topology. Of two lists that have the same levels in opposite
+        orders the one that `find` asks first wins: that of the configuration, else the first by name.
+        """
+        lists = [*self.configured, *(self._of_objects[name] for name in sorted(self._of_objects)[:_MAX_COMPARED])]
+        named = [(each.source, [level.key for level in each.levels]) for each in lists]
+        names = {self._of_objects[name].source: name for name in self._of_objects}
+        found = {
+            (KUEUES_RESOURCE, names[each.name]): (
+                f"spec.levels has {each.wide} before {each.narrow}, and {each.other}, which wins, the other way round"
+            )
+            for each in opposite_orders(named)
+            if each.name in names
+        }
+        of_hyper_nodes = self._problems_of_hyper_nodes.items()
+        found |= {(HYPER_NODES.resource, name): text for name, text in of_hyper_nodes if name in self._hyper_nodes}
+        return found
 
     def lists(self, nodes: NodeTable) -> tuple[LevelList, ...]:
         """Those of the configuration, then Kueue's by name, then the tiers of HyperNodes."""
@@ -201,23 +246,44 @@ class TopologyLevels:
         if version is None or now != before:
             from kscheduler.state.hyper_nodes import tiers_of  # it loads RE2, which few need
 
+            found = tiers_of(self._hyper_nodes, present)
+            self._problems_of_hyper_nodes = found.problems
+            self.version += 1
             levels = [
                 TopologyLevel(
                     tier_key(tier.number), tier_key(tier.name) if tier.name else "", tier.number, tier.domains
                 )
-                for tier in tiers_of(self._hyper_nodes, present)[-MAX_LEVELS:]
+                for tier in found.tiers[-MAX_LEVELS:]
             ]
             known = LevelList("HyperNodes", tuple(levels)) if levels else None
         self._tiers = nodes.node_columns_version, now, known
         return known
 
-    def find(self, request: TopologyRequest, nodes: NodeTable, rows: Rows) -> LevelList | str:
-        """The list that the request means, or what is wrong."""
+    def _awaited(self, is_wanted: Callable[[Kind], bool]) -> LevelsAwaited | None:
+        """What is awaited of these kinds; `None`: their objects are known."""
+        for kind in self.kinds:
+            why = self._why_awaited(kind) if is_wanted(kind) else ""
+            if why:
+                return LevelsAwaited(f"{kind.resource} of topologyAPIs: {why}")
+        return None
+
+    def find(self, request: TopologyRequest, nodes: NodeTable, rows: Rows) -> LevelList | LevelsAwaited | str:
+        """The list that the request means, what must be known first, or what is wrong. A soft request never waits."""
+        tiers_awaited = kueue_awaited = None
+        if not request.is_soft:
+            tiers_awaited = self._awaited(lambda kind: kind is HYPER_NODES) if request.names_tiers else None
+            kueue_awaited = self._awaited(lambda kind: kind is not HYPER_NODES)
+        if tiers_awaited is not None:
+            return tiers_awaited
         known = self.lists(nodes)
         # Tiers are those of HyperNodes, where there are any.
         for found in sorted(known, key=lambda each: not each.has_tiers) if request.names_tiers else known:
-            if found.answers(request):
+            # Of objects that are not all there another one may come first.
+            is_certain = kueue_awaited is None or found.has_tiers or found in self.configured
+            if is_certain and found.answers(request):
                 return found
+        if kueue_awaited is not None:
+            return kueue_awaited
         derived = _derived(request.labels, nodes, rows)
         if derived is None:
             missing = "no levels are known: nodes have none of the well-known labels, and topologyLevels is not set"

@@ -32,6 +32,11 @@ def test_lists_of_labels_from_wide_to_narrow() -> None:
         pytest.param({"topologyLevels": [[ZONE], ["a b"]]}, r"topologyLevels\[1\]\[0\]: Invalid value", id="no label"),
         pytest.param({"topologyLevels": [[RACK, RACK]]}, r"topologyLevels\[0\]\[1\]: Duplicate", id="twice"),
         pytest.param({"topologyLevels": [[HOST, RACK]]}, r"topologyLevels\[0\]\[0\].*must be the last", id="order"),
+        pytest.param(
+            {"topologyLevels": [[ZONE, "a", RACK], ["b"], [RACK, "b", ZONE]]},
+            rf'topologyLevels\[2\]: Invalid value: \["{RACK}","{ZONE}"\]: topologyLevels\[0\] has them in the opposite',
+            id="opposite order",
+        ),
         pytest.param({"topologyAPIs": ["kai"]}, r'topologyAPIs\[0\]: Unsupported value: "kai"', id="project"),
         pytest.param({"topologyAPIs": ["kueue", "kueue"]}, r"topologyAPIs\[1\]: Duplicate", id="project twice"),
     ],

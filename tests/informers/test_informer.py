@@ -86,6 +86,25 @@ async def test_the_first_list_is_handed_over_before_it_counts_as_synced(informer
     assert informer.has_synced
 
 
+async def test_a_kind_that_comes_back_has_no_list_before_it_is_listed_again(informer: Informer[Pod]) -> None:
+    seen = [informer.has_list]
+
+    class Watcher(Recorder):
+        def on_add(self, obj: Pod, initial: bool) -> None:
+            seen.append(informer.has_list)
+
+    informer.add_handler(Watcher())
+    await informer.replace([pod("a")], [])
+    seen.append(informer.has_list)
+    await informer.rest()
+    seen.append(informer.has_list)
+    informer.wake()
+    seen.append(informer.has_list)
+    await informer.replace([pod("a")], [])
+    assert seen == [False, False, True, False, False, False]
+    assert informer.has_list
+
+
 async def test_a_relist_reports_updates_additions_and_deletions(informer: Informer[Pod], recorder: Recorder) -> None:
     await informer.replace([pod("same"), pod("changed"), pod("gone")], [])
     assert recorder.take() == [("add", f"ns/{n}", f"uid-{n}", "initial") for n in ("same", "changed", "gone")]

@@ -450,10 +450,12 @@ async def test_a_resource_that_does_not_exist_rests_and_starts_when_it_appears()
         factory[gadgets].add_handler(Handler())
         assert await factory.wait_for_sync(60) == ()
         assert factory.statistics()[0].resting
+        assert not factory[gadgets].has_list
         exists = True
         assert await clock.run_to_next() == FIRST_DISCOVERY_SECONDS
         await asyncio.wait_for(appeared.wait(), 5)
         assert not factory.statistics()[0].resting
+        await until_listed(factory, gadgets)
 
 
 async def test_absent_resources_are_queried_for_at_once_when_the_server_was_upgraded_and_soon_again() -> None:
@@ -480,6 +482,11 @@ async def test_absent_resources_are_queried_for_at_once_when_the_server_was_upgr
         await clock.run_to_next()
         assert clock.monotonic() == before + FIRST_DISCOVERY_SECONDS
         await asyncio.wait_for(until_awake(factory), 5)
+
+
+async def until_listed(factory: InformerFactory, kind: Kind) -> None:
+    while not factory[kind].has_list:  # noqa: ASYNC110  likewise
+        await asyncio.sleep(0.001)
 
 
 async def until_awake(factory: InformerFactory) -> None:

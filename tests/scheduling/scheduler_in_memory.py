@@ -14,6 +14,7 @@ from kscheduler.in_memory.at_work import at_work, turns, workers_over
 from kscheduler.in_memory.cluster import InMemoryCluster
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.attempt.context import Attempt
+from kscheduler.state.cache import Cache
 from tests.scheduling.around import RecordedEvents, ReportedFailures
 
 
@@ -26,6 +27,7 @@ class SchedulerInMemory(InMemoryCluster):
         known: Registry | None = None,
         *,
         workers: int = 4,
+        cache: Cache | None = None,
         has_classes: bool | None = None,
         on_quarantine: Callable[[], None] | None = None,
         **ports: Any,
@@ -41,6 +43,7 @@ class SchedulerInMemory(InMemoryCluster):
             registry() if known is None else known,
             self.ports(**(mine | ports)),
             self.clock,
+            cache=cache,
             has_classes=has_classes,
             on_quarantine=on_quarantine,
         )

@@ -37,7 +37,7 @@ def test_hyper_nodes_are_looked_through_again_when_a_name_or_a_label_changes(mon
     world, levels, calls = World(), TopologyLevels(), list[int]()
     tiers_of = hyper_nodes.tiers_of
 
-    def counted(known: Mapping[str, HyperNode], nodes: Iterable[Node]) -> list[hyper_nodes.Tier]:
+    def counted(known: Mapping[str, HyperNode], nodes: Iterable[Node]) -> hyper_nodes.Tiers:
         calls.append(1)
         return tiers_of(known, nodes)
 

@@ -7,6 +7,7 @@ a wrong key in a table) finds their mistakes only when it builds the plugin.
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 
+from kscheduler.api.topologies import MAX_LEVELS, opposite_orders
 from kscheduler.api.well_known import HOSTNAME
 from kscheduler.config.durations import Duration, seconds
 from kscheduler.config.errors import Problem, duplicate, forbidden, invalid, required, unsupported
@@ -61,8 +62,8 @@ PERCENTAGE_OF_PLACEMENTS = "percentageOfPlacementsToScore"
 POD_GROUP_APIS = ("scheduler-plugins", "volcano")
 # What `topologyAPIs` may name.
 TOPOLOGY_APIS = ("kueue", "kueue-v1beta1", "volcano")
-# Levels of a list, as in Kueue's Topology, and lists.
-_MAX_LEVELS = 16
+# As many lists as one may have levels.
+_MAX_LISTS = MAX_LEVELS
 
 _POINTS_OF_PLACEMENTS = ("placement_generate", "placement_score", "placement_feasible")
 _CAMEL = dict(zip(Plugins.__struct_fields__, Plugins.__struct_encode_fields__, strict=True))
@@ -96,18 +97,20 @@ def _names(field: str, names: tuple[str, ...], known: tuple[str, ...]) -> Iterat
 
 
 def _topology_levels(lists: tuple[tuple[str, ...], ...]) -> Iterator[Problem]:
-    if len(lists) > _MAX_LEVELS:
-        yield invalid("topologyLevels", len(lists), f"must be at most {_MAX_LEVELS} lists")
+    if len(lists) > _MAX_LISTS:
+        yield invalid("topologyLevels", len(lists), f"must be at most {_MAX_LISTS} lists")
     for number, keys in enumerate(lists):
         path = f"topologyLevels[{number}]"
-        if not 0 < len(keys) <= _MAX_LEVELS:
-            yield invalid(path, len(keys), f"must be 1 to {_MAX_LEVELS} labels, from wide to narrow")
+        if not 0 < len(keys) <= MAX_LEVELS:
+            yield invalid(path, len(keys), f"must be 1 to {MAX_LEVELS} labels, from wide to narrow")
         for index, key in enumerate(keys):
             yield from (invalid(f"{path}[{index}]", key, fault) for fault in qualified_name_faults(key))
             if key in keys[:index]:
                 yield duplicate(f"{path}[{index}]", key)
             elif key == HOSTNAME and index < len(keys) - 1:
                 yield invalid(f"{path}[{index}]", key, "must be the last: a node is the narrowest level")
+    for found in opposite_orders((f"topologyLevels[{number}]", keys) for number, keys in enumerate(lists[:_MAX_LISTS])):
+        yield invalid(found.name, [found.wide, found.narrow], f"{found.other} has them in the opposite order")
 
 
 def _client_connection(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -157,10 +158,12 @@ def query_about_group(
     where: str,
     notes: tuple[str, ...] = (),
     unserved: tuple[str, ...] = (),
+    awaited: Mapping[str, str] = MappingProxyType({}),
 ) -> GroupExplainQuery:
     """Where the waiting members of a group of a cluster would go.
 
-    `groups`: all that the cluster has. `unserved`: kinds of groups that its API server does not have.
+    `groups`: all that the cluster has. `unserved`: kinds of groups that its API server does not have. `awaited`: by
+    resource, why the objects that name levels of the topology are not known.
     """
     note = f"members of pod group {key.text} are decided about together"
     scenario = GroupScenario(
@@ -171,5 +174,6 @@ def query_about_group(
         plugins=served.registry,
         definitions=tuple(groups),
         unserved=unserved,
+        awaited=awaited,
     )
     return GroupExplainQuery(scenario, (*notes, note))

@@ -13,7 +13,7 @@ from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import DEVICE_TAINT_RULES, KINDS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.priority import PRIORITY_CLASSES_PATH, classes_of, listed_classes
-from kscheduler.api.topologies import TOPOLOGY_KINDS
+from kscheduler.api.topologies import TOPOLOGY_KINDS, not_served
 from kscheduler.assembly import group_apis
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.lists import ListDecoder
@@ -82,11 +82,12 @@ async def live_query(
     if key is not None:
         unserved: list[str] = []
         objects, groups = await read_cluster(client, notes), await read_groups(client, served, notes, unserved)
-        objects = await read_topologies(client, served, objects, notes)
+        awaited: dict[str, str] = {}
+        objects = await read_topologies(client, served, objects, notes, awaited)
         members = [each for each in objects.pods if waiting_group_of(each, served) == key]
         templates = await _claim_templates(client, *members)
         objects = await _with_all_templates(client, objects, templates.values())
-        about = query_about_group(key, objects, groups, served, "cluster", tuple(notes), tuple(unserved))
+        about = query_about_group(key, objects, groups, served, "cluster", tuple(notes), tuple(unserved), awaited)
         return with_claim_templates(about, templates)
     is_over = pod_state_of(pod, served.names) in NEVER_SCHEDULED
     objects = ClusterObjects() if is_over else await read_cluster(client, notes)
@@ -262,16 +263,24 @@ async def read_groups(
 
 
 async def read_topologies(
-    client: APIClient, served: Serving, objects: ClusterObjects, notes: list[str]
+    client: APIClient, served: Serving, objects: ClusterObjects, notes: list[str], awaited: dict[str, str] | None = None
 ) -> ClusterObjects:
-    """The cluster with the objects that name levels of its topology, of the projects that are followed."""
+    """The cluster with the objects that name levels of its topology, of the projects that are followed.
+
+    `awaited`: gets the kinds that the server does not have, by resource, with the reason.
+    """
     kinds = [TOPOLOGY_KINDS[name] for name in served.config.configuration.topology_apis]
-    found: dict[str, Any] = {kind.plural: tuple(await _list(client, kind, notes)) for kind in kinds}
+    found: dict[str, Any] = {kind.plural: tuple(await _list(client, kind, notes, awaited)) for kind in kinds}
     return msgspec.structs.replace(objects, **found)
 
 
-async def _list(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeObject]:
-    """All readable objects of a kind; adds a note for each unreadable object, or for the kind."""
+async def _list(
+    client: APIClient, kind: Kind, notes: list[str], awaited: dict[str, str] | None = None
+) -> list[KubeObject]:
+    """All readable objects of a kind; adds a note for each unreadable object, or for the kind.
+
+    `awaited`: as for `read_topologies`.
+    """
     try:
         return await _pages(client, kind, notes)
     except APIError as error:
@@ -279,6 +288,8 @@ async def _list(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeObj
             raise
         if kind is DEVICE_TAINT_RULES and error.is_not_found:
             return []  # servers before 1.37 have no such rules
+        if awaited is not None and error.is_not_found:
+            awaited[kind.resource] = not_served(kind)
         notes.append(f"{kind.plural} are left out, and the answer may be wrong where they matter: {error}")
         return []
 

@@ -5,7 +5,7 @@ Asked in a copy of the service: the cache is changed on the way.
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kscheduler.api.core import Pod
 from kscheduler.assembly import Ports
@@ -44,12 +44,16 @@ class RunningScheduler:
     in_service: Callable[[Pod], InService]
     unserved_groups: tuple[str, ...] = ()
     """Kinds of groups that are followed and that the API server does not have."""
+    awaited_topologies: Mapping[str, str] = field(default_factory=dict)
+    """By resource, why the objects that name levels of the topology are not known."""
 
     def query(self, pod: Pod, *, of_group: bool = False) -> ExplainQuery | GroupExplainQuery:
         """About one of its pods; one that waits with its group is explained with it; with `of_group`, any member."""
         key = queried_group_of(pod, self.served, is_named=of_group)
         if key is not None:
-            query = query_about_group(key, self.objects, self.groups, self.served, WHERE, unserved=self.unserved_groups)
+            query = query_about_group(
+                key, self.objects, self.groups, self.served, WHERE, (), self.unserved_groups, self.awaited_topologies
+            )
             return dataclasses.replace(query, in_service=self.in_service(pod))
         of_pod = query_about(pod, self.objects, self.served, WHERE)
         return dataclasses.replace(

@@ -10,10 +10,13 @@
     spec.networkTopology of Volcano's PodGroup             {mode: hard | soft, highestTierAllowed, highestTierName}
 
 The annotations stand on the group's object, or on its members. A level is named by its label, in Volcano by tier: tier
-1 is the narrowest. What cannot be read is a `problem`, the end of a sentence about the group; nothing here raises.
+1 is the narrowest. What cannot be read is a `problem`, the end of a sentence about the group; nothing here raises. So
+is an annotation that is nearly one of these: without it the group would ask for less than its author wants.
 """
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -28,6 +31,21 @@ SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
 SPARE_NODES: Final = "kscheduler.io/topology-spare-nodes"
 # All of them: a pod or a group without any asks for nothing.
 ANNOTATIONS: Final = frozenset((REQUIRED, PREFERRED, UNCONSTRAINED, SLICE_LEVEL, SLICE_SIZE, SPARE_NODES))
+# Kueue has these, too, and nothing here has a use for them.
+OF_KUEUE_ALONE: Final = frozenset(
+    (
+        "kueue.x-k8s.io/podset-group-name",
+        "kueue.x-k8s.io/podset-slice-required-topology-constraints",
+        "kueue.x-k8s.io/podset-topology-spreading",
+    )
+)
+# Any of these is in the key of an annotation that asks for a topology, misspelt or not.
+MARKS: Final = ("podset", "topology")
+_KUEUES_PREFIX: Final = "kueue.x-k8s.io/podset-"
+# How similar (0 to 1) a key must be to a known one to be taken for a misspelling; one with Kueue's prefix is likely.
+_NEAR, _NEAR_OF_KUEUE = 0.93, 0.85
+# As long as a key may be; and so many of one object are compared.
+_LONGEST_KEY, _MOST_COMPARED = 317, 32
 
 # Levels that have no label's name, for there is a space in them.
 NARROWEST: Final = "narrowest level"
@@ -87,9 +105,11 @@ def tier_of_key(name: str) -> int | None:
 
 def request_in_annotations(annotations: Mapping[str, str]) -> TopologyRequest | None:
     """What the annotations ask for; `None`: nothing."""
-    if ANNOTATIONS.isdisjoint(annotations):
+    suspects = [key for key in annotations if key not in ANNOTATIONS and (MARKS[0] in key or MARKS[1] in key)]
+    misspelt = next(_misspelt(suspects), "") if suspects else ""
+    if not misspelt and ANNOTATIONS.isdisjoint(annotations):
         return None
-    problem = next(_problems(annotations), "")
+    problem = misspelt or next(_problems(annotations), "")
     if problem:
         return TopologyRequest(problem=problem)
     return TopologyRequest(
@@ -100,6 +120,24 @@ def request_in_annotations(annotations: Mapping[str, str]) -> TopologyRequest | 
         slice_size=int(annotations.get(SLICE_SIZE, "1")),
         spare_nodes=int(annotations.get(SPARE_NODES, "0")),
     )
+
+
+def _misspelt(keys: list[str]) -> Iterator[str]:
+    for key in sorted(keys)[:_MOST_COMPARED]:
+        meant = _meant_by(key)
+        if meant:
+            yield f"metadata.annotations[{_shown(key)}] is unknown: did you mean {meant}?"
+
+
+@lru_cache(maxsize=256)
+def _meant_by(key: str) -> str:
+    """The annotation that was probably meant; empty: none of ours."""
+    if key in OF_KUEUE_ALONE or len(key) > _LONGEST_KEY:
+        return ""
+    near = _NEAR_OF_KUEUE if key.startswith(_KUEUES_PREFIX) else _NEAR
+    # Without its prefix, too: `podset-required-topology`.
+    named = [known for known in ANNOTATIONS if known.endswith(f"/{key}")]
+    return next(iter(named or get_close_matches(key.lower(), sorted(ANNOTATIONS), 1, near)), "")
 
 
 def _problems(annotations: Mapping[str, str]) -> Iterator[str]:
@@ -130,8 +168,11 @@ def _field(name: str, value: str) -> str:
 
 def _quoted(value: str) -> str:
     """The beginning of the value, without anything that a terminal would obey."""
-    shown = "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in value[:_QUOTED])
-    return f'"{shown}{"..." if len(value) > _QUOTED else ""}"'
+    return f'"{_shown(value[:_QUOTED])}{"..." if len(value) > _QUOTED else ""}"'
+
+
+def _shown(text: str) -> str:
+    return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)
 
 
 def request_of_volcano(mode: str, highest_tier: int | None, highest_name: str) -> TopologyRequest:

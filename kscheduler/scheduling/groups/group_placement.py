@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from kscheduler.framework.cluster.preemption import GroupPlacement, ProposedPlacement
-from kscheduler.framework.cluster.topology_request import ANNOTATIONS, TopologyRequest
+from kscheduler.framework.cluster.topology_request import MARKS, TopologyRequest, request_in_annotations
 from kscheduler.framework.nodes.node_table import Rows, stable_hash
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.scoring import mix
@@ -50,13 +50,16 @@ _FEWEST_PERCENT: Final = 5
 
 def place_pods(inputs: GroupInputs) -> GroupResult:
     """Find nodes for the members of a group of pods; the cache is as before when this returns."""
-    # Nothing is called for groups and members without a request.
     asks = inputs.profile.tries_placements or inputs.group.topology is not None
     if not asks:
+        # Nothing is called for members that do not even seem to ask.
+        one, other = MARKS
         for pod in inputs.members:
-            annotations = pod.pod.metadata.annotations
-            if annotations and not ANNOTATIONS.isdisjoint(annotations):
-                asks = True
+            for key in pod.pod.metadata.annotations:
+                if one in key or other in key:
+                    asks = request_in_annotations(pod.pod.metadata.annotations) is not None
+                    break
+            if asks:
                 break
     return completed(inputs, find_placement(inputs) if asks else try_members(inputs))
 

@@ -2,19 +2,21 @@
 
 A group of pods is placed by one search (`topology_search`). A group of groups gets the domains in the order in which
 they are to be tried. A request that contradicts itself, or of which nothing is known, is refused: its author must
-change it.
+change it. One whose levels are not known yet waits for them.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.cluster.preemption import GroupPlacement
 from kscheduler.framework.cluster.topology_request import TopologyRequest, request_in_annotations
 from kscheduler.framework.nodes.node_table import Rows
-from kscheduler.framework.status import Fault, error, unschedulable
+from kscheduler.framework.status import Code, Fault, Status, error, unschedulable
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, try_members
 from kscheduler.scheduling.groups.member_ranks import in_rank_order
 from kscheduler.scheduling.groups.topology_search import TopologySearch, with_missing_members
+from kscheduler.state.topology_levels import LevelsAwaited
 
 
 def requested_topology(inputs: GroupInputs) -> TopologyRequest | None:
@@ -44,6 +46,8 @@ def place_by_topology(inputs: GroupInputs, request: TopologyRequest, within: Row
         return _refused(inputs, f"{key.typed}: {request.problem}")
     rows = inputs.cache.nodes.rows() if within is None else within
     levels = inputs.cache.topology_levels.find(request, inputs.cache.nodes, rows)
+    if isinstance(levels, LevelsAwaited):
+        return with_missing_members(inputs, _waiting(key, levels))
     if isinstance(levels, str):
         if request.is_soft:
             return with_missing_members(inputs, try_members(inputs, within))
@@ -70,6 +74,8 @@ def domains_for_tree(
         text = f"{key.typed} asks for what only a group of pods can have: slices, spare nodes, or no constraint"
         return GroupResult(error(text, fault=Fault.POD_GROUP), has_no_placements=True)
     levels = inputs.cache.topology_levels.find(request, inputs.cache.nodes, parent.rows)
+    if isinstance(levels, LevelsAwaited):
+        return _waiting(key, levels)
     if isinstance(levels, str):
         problem = f"{key.typed} asks for a topology, and {levels}"
         refused = GroupResult(error(problem, fault=Fault.POD_GROUP), has_no_placements=True)
@@ -86,3 +92,9 @@ def domains_for_tree(
 def _refused(inputs: GroupInputs, text: str) -> GroupResult:
     """The group contradicts itself: its author must change it."""
     return with_missing_members(inputs, GroupResult(error(text, fault=Fault.POD_GROUP), has_no_placements=True))
+
+
+def _waiting(key: GroupKey, awaited: LevelsAwaited) -> GroupResult:
+    """No room would help the group: it is tried again when what it waits for has come, or after its backoff."""
+    status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"{key.typed} waits for {awaited.text}",))
+    return GroupResult(status, has_no_placements=True)

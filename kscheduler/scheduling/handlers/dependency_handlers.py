@@ -365,26 +365,28 @@ _EVENTS: Final = {(resource, action): ClusterEvent(resource, action) for resourc
 
 
 class TopologyHandler:
-    """Objects that name levels. A group that waits for one is tried again after its backoff. Implements
-    `informers.Handler`.
-    """
+    """Objects that name levels. Rejected groups may find other domains then. Implements `informers.Handler`."""
 
-    def __init__(self, levels: TopologyLevels) -> None:
+    def __init__(self, levels: TopologyLevels, queue: SchedulingQueue) -> None:
         self._levels = levels
+        self._queue = queue
 
     def on_add(self, obj: KueueTopology | HyperNode, initial: bool) -> None:
         """An object has appeared."""
         del initial
         self._levels.put(obj)
+        self._queue.topology_changed()
 
     def on_update(self, old: KueueTopology | HyperNode, new: KueueTopology | HyperNode) -> None:
-        """An object has changed."""
-        del old
-        self._levels.put(new)
+        """An object has changed; its status is none of ours."""
+        if old.spec != new.spec:
+            self._levels.put(new)
+            self._queue.topology_changed()
 
     def on_delete(self, obj: KueueTopology | HyperNode) -> None:
         """An object is gone."""
         self._levels.remove(obj)
+        self._queue.topology_changed()
 
 
 def handlers_of(
@@ -405,5 +407,5 @@ def handlers_of(
         **storage_handlers(cache.volumes, *seen),
         **device_handlers(cache.devices, *seen),
         **{api.kind: PodGroupHandler(api, table, *seen) for api in table.apis},
-        **{kind: TopologyHandler(cache.topology_levels) for kind in cache.topology_levels.kinds},
+        **{kind: TopologyHandler(cache.topology_levels, queue) for kind in cache.topology_levels.kinds},
     }

@@ -108,6 +108,7 @@ def running_scheduler(
         ports=assembly.ports,
         in_service=lambda pod: in_service(parts, pod, as_of, leads=leads),
         unserved_groups=parts.unserved_groups(),
+        awaited_topologies=parts.awaited_topologies(),
     )
 
 

@@ -371,6 +371,10 @@ class GroupQueue:
             self._lost(pods)
         self._pending = {group: pods for group, pods in self._pending.items() if self._view.root_of(group) is not None}
 
+    def topology_changed(self) -> None:
+        """What the levels of the topology are has changed: rejected groups may fit, as if room had become free."""
+        self._has_room = self._has_room or bool(self._rejected)
+
     def _lost(self, pods: Mapping[str, QueuedPodInfo]) -> list[QueuedPodInfo]:
         """Those whose tree is not whole any more; they are incomplete from now on."""
         lost = [queued for key, queued in pods.items() if self._view.root_of(self._group_of[key]) is None]

@@ -319,6 +319,11 @@ class SchedulingQueue:
         if self._groups is not None:
             self._groups.group_gone(root, now)
 
+    def topology_changed(self) -> None:
+        """The domains that groups may go to are others: rejected ones are tried again."""
+        if self._groups is not None:
+            self._groups.topology_changed()
+
     def begin_scheduling(self) -> None:
         """The cluster's state is known, and nobody was tried yet: gangs that are there in part come first."""
         if self._groups is not None:

@@ -1,5 +1,6 @@
 """Levels from objects: Kueue's Topology, Volcano's HyperNode."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -42,6 +43,10 @@ def regex(kind: str, pattern: str) -> dict[str, Any]:
     return {"type": kind, "selector": {"regexMatch": {"pattern": pattern}}}
 
 
+def by_name(hyper_nodes: Iterable[HyperNode]) -> dict[str, HyperNode]:
+    return {each.metadata.name: each for each in hyper_nodes}
+
+
 SWITCHES = [
     hyper_node("s0", 1, exact("Node", "n0"), exact("Node", "n1"), exact("Node", "gone")),
     hyper_node("s1", 1, regex("Node", "^n[2-4]$")),
@@ -52,7 +57,7 @@ SWITCHES = [
 
 def test_members_of_hyper_nodes_are_named_matched_or_labelled() -> None:
     nodes = [make_node(f"n{number}") for number in range(5)] + [make_node("m", labels={"pool": "x"})]
-    core, switches = tiers_of({each.metadata.name: each for each in SWITCHES}, nodes)
+    core, switches = tiers_of(by_name(SWITCHES), nodes).tiers
     assert (core.number, core.name, switches.number) == (3, "core", 1)
     assert switches.domains == {"n0": "s0", "n1": "s0", "n2": "s1", "n3": "s1", "n4": "s1", "m": "s2"}
     assert core.domains == dict.fromkeys(("n0", "n1", "n2", "n3", "n4"), "core")
@@ -72,14 +77,14 @@ def test_members_of_hyper_nodes_are_named_matched_or_labelled() -> None:
     ],
 )
 def test_what_makes_no_sense_has_no_nodes(hostile: list[HyperNode]) -> None:
-    tiers = tiers_of({each.metadata.name: each for each in hostile}, [make_node("a")])
+    tiers = tiers_of(by_name(hostile), [make_node("a")]).tiers
     assert all(not tier.domains for tier in tiers)
 
 
 def test_what_has_no_nodes_is_no_tier_and_the_narrowest_is_tier_1() -> None:
     found = [hyper_node("leaf", 1, exact("Node", "a")), hyper_node("below", 0, exact("Node", "a"))]
     found += [hyper_node("below-too", -1, exact("Node", "a")), hyper_node("early", 2, exact("Node", "not-yet"))]
-    assert [tier.number for tier in tiers_of({each.metadata.name: each for each in found}, [make_node("a")])] == [1]
+    assert [tier.number for tier in tiers_of(by_name(found), [make_node("a")]).tiers] == [1]
 
 
 def test_the_widest_level_within_a_tier() -> None:

@@ -29,6 +29,7 @@ from kscheduler.in_memory.cluster import APIRequest
 from kscheduler.scheduling.claims.claim_storage import ClaimStorage
 from kscheduler.scheduling.extenders.extender_results import Extenders
 from kscheduler.scheduling.groups.group_status_writer import GroupReport
+from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod
 from tests.scheduling.scheduler_in_memory import SchedulerInMemory
 
@@ -93,6 +94,7 @@ class World(SchedulerInMemory):
         known: Registry | None = None,
         claim_storage: ClaimStorage | None = None,
         extenders: Extenders | None = None,
+        cache: Cache | None = None,
     ) -> None:
         self.bindings: list[tuple[str, str]] = []
         self.refused: dict[str, Status] = {}
@@ -107,6 +109,7 @@ class World(SchedulerInMemory):
             self.config,
             known,
             workers=workers,
+            cache=cache,
             group_statuses=self.groups,
             claim_storage=claim_storage,
             extenders=lambda _: extenders,

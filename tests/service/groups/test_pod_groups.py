@@ -13,6 +13,7 @@ from kscheduler.api.machinery.resources import served_kinds
 from kscheduler.config.loader import from_tree
 from kscheduler.config.overrides import with_settings
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
+from kscheduler.framework.cluster.topology_request import REQUIRED
 from kscheduler.service import App
 from tests.builders import Tree, node_tree, pod_tree
 from tests.service.log.reading import log_at
@@ -31,9 +32,10 @@ class GangCluster:
         self.server = server
         self.app = app
 
-    async def add_group(self, name: str, min_count: int) -> None:
+    async def add_group(self, name: str, min_count: int, **annotations: str) -> None:
         spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
-        body = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+        metadata = {"name": name, "annotations": annotations}
+        body = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
         await self.app.parts.client.post(PATH, json.dumps(body).encode())
 
     def add_member(self, name: str, group: str, **fields: Any) -> None:
@@ -58,9 +60,10 @@ def member(name: str, group: str, **fields: Any) -> Tree:
 
 
 @asynccontextmanager
-async def gang_cluster(*members: Tree, backoff_seconds: int = 1) -> AsyncIterator[GangCluster]:
+async def gang_cluster(*members: Tree, backoff_seconds: int = 1, **settings: Any) -> AsyncIterator[GangCluster]:
     """A node with room for two members; these pods are there before the service begins."""
-    settings = {"podInitialBackoffSeconds": backoff_seconds, "podMaxBackoffSeconds": max(backoff_seconds, 10)}
+    backoff = {"podInitialBackoffSeconds": backoff_seconds, "podMaxBackoffSeconds": max(backoff_seconds, 10)}
+    settings |= backoff
     chosen = options(gates=f"{GATE}=true", version="1.37")
     chosen = replace(chosen, config=with_settings(chosen.config, settings, "test"))
     kinds = served_kinds("1.37", lambda gate: gate == GATE)
@@ -296,3 +299,19 @@ async def test_a_tree_of_1_38_is_placed_whole_and_each_of_its_groups_is_told() -
             assert (condition()["type"], condition()["reason"]) == ("CompositePodGroupInitiallyScheduled", "Scheduled")
             await cluster.until(lambda: all(cluster.condition(name).get("status") == "True" for name in ("a", "b")))
             assert not app.parts.observations.plugin_failures
+
+
+async def test_a_gang_that_requires_a_level_of_an_api_that_is_not_served_says_what_it_waits_for() -> None:
+    kind = "topologies.kueue.x-k8s.io"
+    async with gang_cluster(topologyAPIs=["kueue"]) as cluster:
+        await cluster.add_group("train", 2, **{REQUIRED: "example.com/rack"})
+        for number in range(2):
+            cluster.add_member(f"train-{number}", "train")
+        why = f"waits for {kind} of topologyAPIs: the API server does not serve v1beta2"
+        await cluster.until(lambda: cluster.condition("train").get("message") == f"podgroup/default/train {why}")
+        assert cluster.condition("train")["reason"] == "Unschedulable"
+        _, body = await answer(cluster.app, "/readyz?verbose")
+        note = "the API server does not have it; waiting for it to appear, and so do pod groups that require its levels"
+        assert f"{kind}: {note}" in body
+        _, body = await answer(cluster.app, "/explain?podGroup=default/train")
+        assert why in body

@@ -1,0 +1,56 @@
+"""What is wrong with the objects that name levels of the topology, as the service tells about it.
+
+A HyperNode whose regular expression is none, or that names itself, has no nodes; a Topology may contradict another one.
+No group says so: it finds other domains, or too little room. So the log has a line per object, and again when something
+else is wrong with it; `/readyz?verbose` has the first.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from kscheduler.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+# At one look; the others' turn comes at the next ones.
+MAX_LOGGED: Final = 20
+MAX_KNOWN: Final = 1_024
+
+
+class TopologyReports:
+    """Looks at the objects."""
+
+    def __init__(self, problems: Callable[[], Mapping[tuple[str, str], str]], version: Callable[[], int]) -> None:
+        """`problems`: by resource and name of the object; as long as `version` is the same, they are."""
+        self._problems, self._version = problems, version
+        self._logged: dict[tuple[str, str], str] = {}
+        """By object what the log has said last."""
+        self._looked_at = -1
+        """The version of which everything has been logged."""
+
+    def look(self) -> None:
+        """Log what is new. Called each second; where nothing has changed it costs nothing."""
+        version = self._version()
+        if version == self._looked_at:
+            return
+        problems, logged = self._problems(), 0
+        for key, text in problems.items():
+            if self._logged.get(key) == text:
+                continue
+            if logged == MAX_LOGGED:
+                return
+            # Nodes come and go, and so do members that do not exist: what was logged stays known for a while.
+            self._logged.pop(key, None)
+            self._logged[key], logged = text, logged + 1
+            if len(self._logged) > MAX_KNOWN:
+                del self._logged[next(iter(self._logged))]
+            _log.warning("topology_object_wrong", resource=key[0], object=key[1], reason=text)
+        self._looked_at = version
+
+    def notes(self) -> Iterable[str]:
+        """A line for `/readyz?verbose` if anything is wrong."""
+        problems = self._problems()
+        if problems:
+            (resource, name), text = next(iter(problems.items()))
+            more = f", and {len(problems) - 1} more objects" if len(problems) > 1 else ""
+            yield f"{resource} {name}: {text}{more}"
