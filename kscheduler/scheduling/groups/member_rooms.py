@@ -13,17 +13,24 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from kscheduler.api.core import TopologySpreadConstraint
 from kscheduler.api.well_known import HOSTNAME
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.plugin import UNSIGNABLE
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, do_not_wait_for_each_other
+from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.runtime.sign_calls import signer_of
 
 # So many kinds of members are judged; with more, every node counts as one that all filters pass.
 MAX_SHAPES: Final = 8
 # A node may allow any number of pods; the rooms of all nodes are added.
 _MOST: Final = 1 << 32
+# The plugin whose constraints the placement of other members may satisfy.
+_SPREADING: Final = "PodTopologySpread"
+_HARMLESS: Final = TopologySpreadConstraint(max_skew=1, topology_key=HOSTNAME, when_unsatisfiable=SCHEDULE_ANYWAY)
 
 
 def rooms_for_members(inputs: GroupInputs, rows: Rows) -> NDArray[np.int64]:
@@ -87,7 +94,10 @@ def _passing(inputs: GroupInputs, shapes: Sequence[PodInfo], rows: Rows) -> NDAr
     passing = np.zeros(nodes.capacity, dtype=np.bool_)
     within = None if len(rows) == len(nodes) else rows
     for pod in shapes:
-        record = inputs.judge(_on_its_own(pod), within, CycleOfGroup())
+        alone = _on_its_own(pod)
+        if _has_hard_defaults(inputs.profile, alone):
+            alone = _without_default_constraints(alone)
+        record = inputs.judge(alone, within, CycleOfGroup())
         if record.status.is_success and record.num_evaluated_nodes < record.num_all_nodes:
             return np.ones(len(rows), dtype=np.bool_)  # a sampled search knows some of the nodes only
         passing[record.feasible] = True
@@ -108,3 +118,17 @@ def _on_its_own(pod: PodInfo) -> PodInfo:
     if spec is pod.pod.spec and status is pod.pod.status:
         return pod
     return PodInfo(replace(pod.pod, spec=spec, status=status))
+
+
+def _has_hard_defaults(profile: Profile, pod: PodInfo) -> bool:
+    """Whether constraints of the configuration may reject nodes for the pod: then its spreading has no signature."""
+    plugin = next((each for each in profile.instances if each.name == _SPREADING), None)
+    if plugin is None or not profile.traits[_SPREADING].is_in_tree:
+        return False
+    return signer_of(plugin, profile.traits[_SPREADING], profile.listener)(pod) is UNSIGNABLE
+
+
+def _without_default_constraints(pod: PodInfo) -> PodInfo:
+    """The pod with a constraint of its own that rejects no node and counts no pods."""
+    spec = replace(pod.pod.spec, topology_spread_constraints=(_HARMLESS,))
+    return PodInfo(replace(pod.pod, spec=spec))
