@@ -6,6 +6,7 @@ answered with its whole tree, for that is what the service tries.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from kscheduler.api.core import Pod
@@ -23,6 +24,7 @@ from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.group_facts import group_facts, none_waits, why_gated_group
 from kscheduler.scenario.scenario import GroupScenario
 from kscheduler.scenario.unreadable import unreadable_quantity
+from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
@@ -118,7 +120,7 @@ def decide_group(scenario: GroupScenario, answers: MemberExtenderResults | None 
     root = cache.pod_groups.root_of(key) if key is not None else None
     definition = cache.pod_groups.definition(root) if root is not None else None
     if any(not status.is_success for status in gates.values()):
-        inputs = None if definition is None else _inputs(definition, members, cache, profiles, NO_RESULTS)
+        inputs = None if definition is None else _inputs(definition, members, cache, profiles, NO_RESULTS)[0]
         lacks = why_gated_group(group, cache.pod_groups, key) if key is not None else ""
         return GroupDecision(scenario, pre_enqueue=gates, inputs=inputs, lacks=lacks, **group.known)
     if definition is None:
@@ -161,9 +163,9 @@ def _tried(
             members=tuple(MemberResult(pod, status) for pod in members),
             groups=tuple((leaf, status) for leaf in leaves if leaf is not None),
         )
-    inputs = _inputs(definition, members, cache, profiles, answers)
+    inputs, by_plugins = _inputs(definition, members, cache, profiles, answers)
     result: GroupResult = place_group(inputs)
-    run_group_post_filter(inputs, result, place_group)
+    run_group_post_filter(by_plugins, result, place_group)
     verdicts = tuple(
         member_verdict(part, member, inputs.behaviours) for part in result.parts for member in part.members
     )
@@ -187,16 +189,25 @@ def _inputs(
     cache: Cache,
     profiles: Profiles,
     answers: MemberExtenderResults,
-) -> GroupInputs:
+) -> tuple[GroupInputs, GroupInputs]:
+    """The same inputs twice: judged by class, as the service does it, and by all plugins, for preemption."""
     profile = profiles[members[0].pod.spec.scheduler_name]
     alone, sampler = replace(profile, post_filter=()), TieBreakingSampler()
+    # Thousands of members are alike.
+    engine = ClassEngine(alone, cache)
 
-    def judge(pod: PodInfo, rows: Rows | None, trial: CycleOfGroup) -> SchedulingRecord:
-        record = schedule(alone, pod, cache, sampler=sampler, answers=answers.of(pod), within=rows, group=trial)
+    def judge(pod: PodInfo, rows: Rows | None, trial: CycleOfGroup, *, by_class: bool = False) -> SchedulingRecord:
+        kept = engine if by_class else None
+        record = schedule(
+            alone, pod, cache, sampler=sampler, engine=kept, answers=answers.of(pod), within=rows, group=trial
+        )
         answers.check(record)
         return record
 
-    return tree_inputs(GroupInputs(definition, members, profile, cache, judge), cache.pod_groups)
+    by_class = tree_inputs(
+        GroupInputs(definition, members, profile, cache, partial(judge, by_class=True)), cache.pod_groups
+    )
+    return by_class, by_class.judged_by(judge)
 
 
 def _members(scenario: GroupScenario, cache: Cache, profiles: Profiles) -> list[PodInfo]:
