@@ -1,5 +1,6 @@
 """A decision about a pod group as text: what is true of it now, the decision, what becomes of each member."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
@@ -12,6 +13,7 @@ from kscheduler.explain.in_service import InService, service_lines
 from kscheduler.explain.suggestions.of_group import group_suggestion_lines
 from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.cluster.topology_request import request_in_annotations
 from kscheduler.framework.status import Status
 from kscheduler.scenario.decide_group import GroupDecision
 from kscheduler.scenario.group_facts import foreign_text
@@ -19,6 +21,7 @@ from kscheduler.scheduling.groups.group_cycle import MemberResult, TriedPlacemen
 from kscheduler.scheduling.groups.group_preemption import group_condition
 
 _MAX_NAMED: Final = 3
+_MAX_DOMAINS: Final = 10
 _GOES_TO: Final = "goes to "
 _SAID_BY_THE_QUEUE: Final = ("active", "backoff", "extenderLine")
 _KEPT_OUT: Final = ("gated", "incomplete")
@@ -48,7 +51,8 @@ def _lines(decision: GroupDecision, in_service: InService | None) -> list[str]:
         return [*_head(name, decision, in_service, ""), *_each_text_once(gates)]
     if decision.status is None:
         homes = sorted(decision.on_nodes.items())
-        return [*_head(name, decision, in_service, ""), *(f"  {member}: is on {node}" for member, node in homes)]
+        on_nodes = (f"  {member}: is on {node}" for member, node in homes)
+        return [*_head(name, decision, in_service, ""), *_domain_lines(decision), *on_nodes]
     message = _without_repetition(group_condition(decision.status).message)
     has_new = any(member.status.is_success for member in decision.members)
     return [
@@ -150,6 +154,38 @@ def _head(name: str, decision: GroupDecision, in_service: InService | None, mess
         yield f"  {foreign_text(decision.foreign).removeprefix('; ')}"
     if key := _missing_topology(decision):
         yield f"  no node has label {key}, which its topology constraint names"
+
+
+def _domain_lines(decision: GroupDecision) -> Iterator[str]:
+    """In which domains of the labels that a placed group names its members are, the fullest first."""
+    homes = Counter(decision.on_nodes.values())
+    nodes = [node for node in decision.scenario.objects.nodes if node.metadata.name in homes]
+    for key in _named_labels(decision):
+        counts: Counter[str] = Counter()
+        for node in nodes:
+            counts[node.metadata.labels.get(key, "none")] += homes[node.metadata.name]
+        ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+        more = f", and {len(ordered) - _MAX_DOMAINS} more" if len(ordered) > _MAX_DOMAINS else ""
+        yield f"  {key}: {', '.join(f'{domain} ({count})' for domain, count in ordered[:_MAX_DOMAINS])}{more}"
+
+
+def _named_labels(decision: GroupDecision) -> Sequence[str]:
+    """The labels that the group asks to stay within, or else its first member on a node that asks."""
+    group = decision.definition
+    if group is None:
+        return ()
+    asked = group.topology
+    if asked is None:
+        namespace, homes = decision.scenario.group.partition("/")[0], decision.on_nodes
+        members = (
+            pod.metadata
+            for pod in decision.scenario.objects.pods
+            if pod.metadata.namespace == namespace and pod.metadata.name in homes
+        )
+        found = (request_in_annotations(each.annotations) for each in members if each.annotations)
+        asked = next((each for each in found if each is not None), None)
+    labels = () if asked is None else asked.labels
+    return tuple(dict.fromkeys((*([group.topology_key] if group.topology_key else []), *labels)))
 
 
 def _missing_topology(decision: GroupDecision) -> str:

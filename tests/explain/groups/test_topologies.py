@@ -19,8 +19,11 @@ profiles: [{schedulerName: default-scheduler}]
 RACKS = {"a": "r0", "b": "r0", "c": "r1", "d": "r1", "e": "r1"}
 
 
-def dump(tmp_path: Path, members: int, asked: str) -> tuple[str, str]:
-    """A file of five nodes in two racks of one block, a gang that asks for racks, and Kueue's Topology."""
+def dump(tmp_path: Path, members: int, asked: str, *, on: str = "", by_members: bool = False) -> tuple[str, str]:
+    """A file of five nodes in two racks of one block, a gang that asks for racks, and Kueue's Topology.
+
+    `on`: the nodes of the members, a letter each. `by_members`: they ask, and the group's object does not.
+    """
     nodes = []
     for name, rack in RACKS.items():
         tree = node_tree(name, cpu="1")
@@ -28,11 +31,13 @@ def dump(tmp_path: Path, members: int, asked: str) -> tuple[str, str]:
         nodes.append({"apiVersion": "v1", "kind": "Node", **tree})
     pods: list[Tree] = []
     for number in range(members):
-        member = pod_tree(f"m-{number}", cpu="1")
+        member = pod_tree(f"m-{number}", cpu="1", **({"nodeName": on[number]} if on else {}))
         member["metadata"]["labels"] = {SCHEDULER_PLUGINS_LABEL: "g"}
         pods.append({"apiVersion": "v1", "kind": "Pod", **member})
     annotations = {f"kueue.x-k8s.io/podset-{asked}-topology": "example.com/rack"}
-    metadata = {"name": "g", "namespace": "default", "annotations": annotations}
+    metadata: Tree = {"name": "g", "namespace": "default"}
+    for tree in [pod["metadata"] for pod in pods] if by_members else [metadata]:
+        tree["annotations"] = annotations
     gang = {"metadata": metadata, "spec": {"minMember": members}}
     levels = {"levels": [{"nodeLabel": "example.com/block"}, {"nodeLabel": "example.com/rack"}]}
     topology = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Topology", "metadata": {"name": "t"}, "spec": levels}
@@ -63,3 +68,13 @@ def test_what_no_rack_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     run("--from", path, "--config", config)
     out, _ = capsys.readouterr()
     assert "0/2 domains of example.com/rack have room for 4 members: at most 3 fit into one" in out
+
+
+@pytest.mark.parametrize("by_members", [pytest.param(False, id="group asks"), pytest.param(True, id="members ask")])
+def test_a_placed_group_says_in_which_domains_it_is(
+    by_members: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, config = dump(tmp_path, 3, "preferred", on="ace", by_members=by_members)
+    assert run("podgroup/g", "--from", path, "--config", config) == 0
+    out, _ = capsys.readouterr()
+    assert "its minimum is 3\n  example.com/rack: r1 (2), r0 (1)\n  m-0: is on a\n" in out
