@@ -284,7 +284,7 @@ class TopologyLevels:
                 return found
         if kueue_awaited is not None:
             return kueue_awaited
-        derived = _derived(request.labels, nodes, rows)
+        derived = self._derived(request.labels, nodes, rows)
         if derived is None:
             missing = "no levels are known: nodes have none of the well-known labels, and topologyLevels is not set"
             return missing if request.names_tiers or request.is_unconstrained else "no level is named"
@@ -294,6 +294,12 @@ class TopologyLevels:
             )
             return f"there is no {wanted}"
         return derived
+
+    def _derived(self, named: Sequence[str], nodes: NodeTable, rows: Rows) -> LevelList | None:
+        """Each attempt would look through thirty columns: what is found is kept where they are those of all nodes."""
+        if len(rows) < len(nodes):
+            return _derived(named, nodes, rows)
+        return self.of_all_nodes(nodes, ("levels", *named), lambda: _derived(named, nodes, rows))
 
 
 def level_list(source: str, keys: Iterable[str]) -> LevelList:

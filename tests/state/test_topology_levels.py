@@ -1,14 +1,17 @@
 """What is kept of the levels of all nodes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node
 from kscheduler.api.topologies import HyperNode
-from kscheduler.state import hyper_nodes
-from kscheduler.state.topology_levels import TopologyLevels
+from kscheduler.api.well_known import ZONE
+from kscheduler.framework.cluster.topology_request import TopologyRequest
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.state import hyper_nodes, topology_levels
+from kscheduler.state.topology_levels import LevelList, TopologyLevels
 from tests.builders import make_node
 from tests.scheduling.groups.world import World
 
@@ -52,3 +55,24 @@ def test_hyper_nodes_are_looked_through_again_when_a_name_or_a_label_changes(mon
     world.add(make_node("n", labels={"rack": "b"}))
     assert levels.lists(world.cache.nodes) != before
     assert len(calls) == 2
+
+
+def test_levels_of_the_nodes_labels_are_found_once_until_a_node_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, levels, request = World(), TopologyLevels(), TopologyRequest(required="rack")
+    world.add(make_node("n", labels={"rack": "r", ZONE: "z"}), initial=True)
+    nodes, derived, calls = world.cache.nodes, topology_levels._derived, list[int]()
+
+    def counted(named: Sequence[str], nodes: NodeTable, rows: Rows) -> LevelList | None:
+        calls.append(len(rows))
+        return derived(named, nodes, rows)
+
+    monkeypatch.setattr(topology_levels, "_derived", counted)
+    first = levels.find(request, nodes, nodes.rows())
+    assert isinstance(first, LevelList)
+    assert levels.find(request, nodes, nodes.rows()) is first
+    assert [level.key for level in first.levels] == ["rack", ZONE]
+    assert calls == [1]
+    world.add(make_node("m", labels={"rack": "r", ZONE: "y"}))
+    levels.find(request, nodes, nodes.rows())
+    levels.find(request, nodes, nodes.rows()[:1])
+    assert calls == [1, 2, 1]
