@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import msgspec
 
+from kscheduler.api.quantity import QuantityError, nano_value
+
 _RANGE: Final = re.compile(r"\{(\d+)\.\.\d+\}")
 
 
@@ -82,14 +84,44 @@ class GangTrace(msgspec.Struct, frozen=True):
                 yield msgspec.structs.replace(same, name=same.name.replace("{n}", str(number + 1)), count=1)
 
 
-def traces_in(tree: Mapping[str, Any]) -> Iterator[GangTrace]:
-    """The trace, or one for each of its variants. Raises `msgspec.ValidationError`."""
-    variants = tree.get("variants") or {"": {}}
+class GangFileError(ValueError):
+    """A file that cannot be played. The text names the file, and the field where there is one."""
+
+
+def traces_in(tree: Any) -> Iterator[GangTrace]:
+    """The trace, or one for each of its variants. Raises `msgspec.ValidationError`, whose text ends in the field."""
+    whole = msgspec.convert(tree, dict[str, Any])
+    variants = msgspec.convert(whole, _Variants).variants or {"": {}}
     for name, changes in variants.items():
-        own = {**tree, **changes, "name": " ".join((tree["name"], name)).strip()}
-        yield msgspec.convert(own, GangTrace)
+        own = {**whole, **changes}
+        found = msgspec.convert(own, GangTrace)
+        for index, machines in enumerate(found.nodes):
+            _check_quantities(machines.allocatable, f"nodes[{index}].allocatable")
+        _check_quantities(found.pod, "pod")
+        yield msgspec.structs.replace(found, name=f"{found.name} {name}".strip())
 
 
-def read_traces(path: Path) -> Iterator[GangTrace]:
-    """What a file has. Raises `OSError`, `ValueError`."""
-    return traces_in(json.loads(path.read_bytes()))
+class _Variants(msgspec.Struct, frozen=True):
+    variants: dict[str, dict[str, Any]] = {}
+
+
+def _check_quantities(amounts: Mapping[str, str], path: str) -> None:
+    for resource, amount in amounts.items():
+        try:
+            nano_value(amount)
+        except QuantityError as problem:
+            raise msgspec.ValidationError(f"{problem} - at `$.{path}.{resource}`") from None
+
+
+def read_traces(path: Path) -> list[GangTrace]:
+    """What a file has. Raises `GangFileError`."""
+    try:
+        return list(traces_in(json.loads(path.read_bytes())))
+    except OSError as problem:
+        raise GangFileError(f"{path}: {problem.strerror}") from None
+    except msgspec.ValidationError as problem:
+        message, _, field = str(problem).partition(" - at ")
+        where = field.strip("`").removeprefix("$").removeprefix(".")
+        raise GangFileError(f"{path}: {where}: {message}" if where else f"{path}: {message}") from None
+    except ValueError as problem:
+        raise GangFileError(f"{path}: it is no JSON: {problem}") from None

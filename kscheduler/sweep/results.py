@@ -6,10 +6,9 @@
 
 A file is written under another name and renamed: it is there with its whole row, or not there. So a run is done if its
 file is there, no row can be there twice, and a process that is killed loses the runs that were under way. Several may
-write to one directory.
+write to one directory. Checksums tell a file that a disk or a copy has damaged.
 """
 
-import errno
 import os
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -26,6 +25,10 @@ if TYPE_CHECKING:
 _SUFFIX: Final = ".parquet"
 TOGETHER: Final = "results.parquet"
 PAGE: Final = "index.html"
+
+
+class DamagedRowError(ValueError):
+    """A file is not what was written there. The text names it."""
 
 
 class Results:
@@ -48,8 +51,16 @@ class Results:
             self._write([row], self._runs / f"{row.key}{_SUFFIX}")
 
     def get(self, key: str) -> SweepRow:
-        """The row of a run that is done. Raises `OSError`."""
-        return read_rows(self._runs / f"{key}{_SUFFIX}")[0]
+        """The row of a run that is done. Raises `DamagedRowError`, `OSError`."""
+        path = self._runs / f"{key}{_SUFFIX}"
+        rows = read_rows(path)
+        if [row.key for row in rows] != [key]:
+            raise DamagedRowError(f"{path}: it does not have the one row of its run")
+        return rows[0]
+
+    def forget(self, key: str) -> None:
+        """The run is not done. Raises `OSError`."""
+        (self._runs / f"{key}{_SUFFIX}").unlink(missing_ok=True)
 
     def write_together(self, rows: Sequence[SweepRow]) -> Path:
         """One file with these rows. Raises `OSError`."""
@@ -68,22 +79,25 @@ class Results:
 
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            parquet.write_table(as_table(rows), unfinished)
+            parquet.write_table(as_table(rows), unfinished, write_page_checksum=True)
             unfinished.replace(path)
         finally:
             unfinished.unlink(missing_ok=True)
 
 
 def read_rows(path: Path) -> list[SweepRow]:
-    """The rows of a file of ours. Raises `OSError`."""
-    from pyarrow import ArrowInvalid, parquet
+    """The rows of a file of ours. Raises `DamagedRowError`, `OSError`."""
+    from pyarrow import ArrowException, parquet
 
     try:
-        table = parquet.ParquetFile(path).read()
-    except ArrowInvalid as problem:
-        reason = f"no Parquet file: {problem}; without it the run is made again"
-        raise OSError(errno.EIO, reason, str(path)) from None
-    return [SweepRow(**row) for row in table.to_pylist()]
+        with path.open("rb") as file:
+            table = parquet.ParquetFile(file, page_checksum_verification=True).read()
+        return [SweepRow(**row) for row in table.to_pylist()]
+    except (ArrowException, OSError, TypeError, UnicodeDecodeError) as problem:
+        # Arrow's reports of damage are OSErrors, too, but without an errno.
+        if isinstance(problem, OSError) and problem.errno is not None:
+            raise
+        raise DamagedRowError(f"{path}: it is damaged ({str(problem).strip()})") from None
 
 
 def as_table(rows: Iterable[SweepRow]) -> "pa.Table":

@@ -89,13 +89,19 @@ def unrun(spec: RunSpec, error: str = "") -> SweepRow:
 
 def _played(spec: RunSpec) -> dict[str, Any]:
     if spec.version != code_version():
-        raise StaleDataError(f"the run is one of kscheduler {spec.version}, and this process has {code_version()}")
+        raise StaleDataError(
+            f"the run is one of kscheduler {spec.version}, and this process has {code_version()}: "
+            "install the same kscheduler here, or start the command again if its source was changed"
+        )
     workload = spec.workload
     if isinstance(workload, TraceWorkload | SyntheticWorkload):
         return _of_trace(spec, workload)
     if isinstance(workload, RecordedWorkload):
         if recording_digest(Path(workload.path)) != workload.digest:
-            raise StaleDataError(f"{workload.path}: the recording is not the one that the sweep began with")
+            raise StaleDataError(
+                f"{workload.path}: the recording is not the one that the sweep began with: if a scheduler still writes "
+                "into it, copy it and name the copy in the sweep file; if it was replaced, start the command again"
+            )
         return _of_timed(recorded_run(workload, spec.policy))
     return _of_timed(generated_run(workload, spec.policy, spec.seed))
 
@@ -165,7 +171,10 @@ def _drawn(workload: TraceWorkload | SyntheticWorkload, seed: int) -> tuple[Run,
         return synthetic_run(seed, workload.scale, workload.arrival)
     directory = Path(workload.directory)
     if trace_digest(directory, workload.list) != workload.digest:
-        raise StaleDataError(f"{directory}: the trace is not the one that the sweep began with")
+        raise StaleDataError(
+            f"{directory}: the trace is not the one that the sweep began with: start the command again, "
+            "or put the same files there if this is another machine"
+        )
     run = drawn_run(directory, workload.list, seed, workload.arrival)
     return run, tasks_of(directory, workload.list)
 

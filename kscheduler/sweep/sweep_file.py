@@ -21,7 +21,7 @@ from kscheduler.config.reading.decode import Walk, decode_struct
 from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.recorder.blocks import SegmentError
-from kscheduler.recorder.replaying.replay import RecordingError
+from kscheduler.recorder.replaying.replay import RecordingError, beginning_of, last_run_of
 from kscheduler.sweep.policies import Tree, check, default_profile, one_profile, plugin_source, weighted
 from kscheduler.sweep.run_spec import (
     AS_THEY_ARE,
@@ -199,6 +199,7 @@ class _Reader:
         if not recording.path:
             raise RecordingError("a path is needed: the directory of `kscheduler run --record`, or one file of it")
         path = (self._folder / recording.path).resolve()
+        beginning_of(last_run_of(path))  # a file that is no recording has a digest, too
         return RecordedWorkload(name, str(path), recording_digest(path), self._settings.gpu)
 
     def _policy(self, index: int) -> PlayedPolicy:

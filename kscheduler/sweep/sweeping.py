@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from kscheduler.sweep.engines.engine import SweepEngine, Tell
-from kscheduler.sweep.results import Results
+from kscheduler.sweep.results import DamagedRowError, Results
 from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import RunSpec
 
@@ -32,17 +32,27 @@ def sweep(
     specs: Sequence[RunSpec], engine: SweepEngine, results: Results, progress: Progress, tell: Tell
 ) -> SweepOutcome:
     """Make what is missing. Raises `EngineError`, `OSError`; what is there by then stays."""
-    done = results.done()
-    missing = list({spec.key: spec for spec in specs if spec.key not in done}.values())
-    total, outcome, failed = len(specs), SweepOutcome(), dict[str, SweepRow]()
+    kept = _kept(specs, results, tell)
+    missing = list({spec.key: spec for spec in specs if spec.key not in kept}.values())
+    total, outcome = len(specs), SweepOutcome()
     if missing:
         with closing(engine.rows(missing, tell)) as rows:
             for row in rows:
                 results.put(row)
-                if row.error:
-                    failed[row.key] = row
+                kept[row.key] = row
                 outcome.made += 1
                 progress(total - len(missing) + outcome.made, total, row)
-    keys = [spec.key for spec in specs]
-    outcome.rows = [failed[key] if key in failed else results.get(key) for key in keys]
+    outcome.rows = [kept[spec.key] for spec in specs]
     return outcome
+
+
+def _kept(specs: Sequence[RunSpec], results: Results, tell: Tell) -> dict[str, SweepRow]:
+    """The rows that are there, by key. All are read before the first run: damaged ones are made with the rest."""
+    done, kept = results.done(), dict[str, SweepRow]()
+    for key in dict.fromkeys(spec.key for spec in specs if spec.key in done):
+        try:
+            kept[key] = results.get(key)
+        except DamagedRowError as damage:
+            tell(f"{damage}; the run is made again")
+            results.forget(key)
+    return kept

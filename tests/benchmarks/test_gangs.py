@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from benchmarks.gangs.__main__ import main
 from benchmarks.gangs.play import GangPlay, PlayedTrace, lines_of
 from benchmarks.gangs.trace import read_traces, traces_in
 
@@ -119,3 +120,31 @@ def test_a_file_with_variants_and_a_gang_that_fits_nowhere(tmp_path: Path) -> No
     small, large = (asyncio.run(GangPlay(each, 30).run()) for each in read_traces(path))
     assert "\n".join(lines_of(small)).startswith("trace small: 1 gangs of 2 pods in 1 waves, 120 s")
     assert "never ran: b" in "\n".join(lines_of(large))
+
+
+BAD_FILES: Final = {
+    "type": ('{"name": "x", "nodes": [{"count": "a"}]}', "nodes[0].count: Expected `int`, got `str`"),
+    "missing": ('{"nodes": []}', "Object missing required field `name`"),
+    "list": ("[1]", "Expected `object`, got `array`"),
+    "no-json": ("{", "it is no JSON"),
+    "variant": ('{"name": "x", "variants": {"a": 1}}', "variants[...]: Expected `object`, got `int`"),
+    "quantity": (
+        json.dumps({**trace(machines(1), []), "pod": {"cpu": "two"}}),
+        "pod.cpu: quantity 'two' is not a number",
+    ),
+    "levels": (json.dumps({**trace(machines(1), []), "levels": ["a", "a"]}), "levels: topologyLevels[0][1]: Duplicate"),
+    "not-there": (None, "No such file or directory"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_FILES.values(), ids=list(BAD_FILES))
+def test_a_file_that_cannot_be_played_is_named_with_its_field(
+    text: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "gangs.json"
+    if text is not None:
+        path.write_text(text)
+    monkeypatch.setattr("sys.argv", ["gangs", str(path)])
+    monkeypatch.setattr("benchmarks.gangs.__main__.configure", lambda **_: None)
+    assert main() == 2
+    assert capsys.readouterr().err.startswith(f"kscheduler: {path}: {message}")

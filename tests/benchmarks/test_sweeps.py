@@ -23,7 +23,7 @@ def test_rows_differ_by_what_was_decided_and_not_by_time() -> None:
 def test_killed_interrupted_resumed_and_by_dask_the_rows_are_equal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    workload = msgspec.structs.replace(TINY, scale=0.02)  # long enough to be killed in
+    workload = msgspec.structs.replace(TINY, scale=0.008)
     specs = [spec(workload=workload, seed=seed) for seed in range(6)]
     local, dask = by_local_workers(specs, tmp_path / "local"), by_dask_workers(specs, tmp_path / "dask")
     told = capsys.readouterr().out

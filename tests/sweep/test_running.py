@@ -78,9 +78,20 @@ def test_where_files_are_has_no_part_in_it() -> None:
 
 def test_a_run_of_other_code_or_other_data_is_refused_by_the_one_that_makes_it(tmp_path: Path) -> None:
     assert "the run is one of kscheduler 0.0.1" in run(replace(spec(), version="0.0.1")).error
+    assert "install the same kscheduler here" in run(replace(spec(), version="0.0.1")).error
     trace(tmp_path)
     of_trace = RunSpec(DEFAULT, TraceWorkload("t", str(tmp_path), "default", 1.0, "stale"), 1, code_version())
-    assert "the trace is not the one that the sweep began with" in run(of_trace).error
+    assert "the trace is not the one that the sweep began with: start the command again" in run(of_trace).error
+
+
+def test_a_recording_that_is_still_written_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    record(tmp_path, 20, seed=1)
+    workload = RecordedWorkload("week", str(tmp_path), recording_digest(tmp_path), GPU)
+    newest = last_run_of(tmp_path)[-1].path
+    newest.write_bytes(newest.read_bytes() + b"more")
+    error = run(RunSpec(PlayedPolicy("recorded", "recorded"), workload, 0, code_version())).error
+    assert error.startswith(f"StaleDataError: {tmp_path}: the recording is not the one that the sweep began with")
+    assert "copy it and name the copy in the sweep file" in error
 
 
 def test_a_trace_is_read_from_the_users_files(tmp_path: Path) -> None:

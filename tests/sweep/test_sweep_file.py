@@ -78,6 +78,14 @@ def test_a_mistake_is_named_with_its_place(text: str, message: str, tmp_path: Pa
     assert str(tmp_path / "sweep.yaml") in str(raised.value)
 
 
+def test_a_path_that_is_no_recording_is_named_when_the_file_is_read(tmp_path: Path) -> None:
+    write(tmp_path / "own.yaml", "a: 1\n")
+    with pytest.raises(ConfigError) as raised:
+        read(tmp_path, POLICIES + "workloads: [{name: week, recording: {path: own.yaml}}]")
+    assert [problem.path for problem in raised.value.problems] == ["workloads[0].recording.path"]
+    assert f"{tmp_path / 'own.yaml'}: it is no recording of kscheduler" in str(raised.value)
+
+
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as raised:
         read(tmp_path, "workloads: [{name: w, synthetic: {scale: 99}}]\npolicies: [{}]\nseeds: [2, 2]\n")

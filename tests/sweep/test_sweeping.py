@@ -1,12 +1,13 @@
 """A sweep goes on where it was ended: a run that is there is not made again, and no row is lost or there twice."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 from pyarrow import parquet
 
-from kscheduler.sweep.results import Results, read_rows
+from kscheduler.sweep.results import DamagedRowError, Results, as_table, read_rows
 from kscheduler.sweep.row import COLUMNS, SweepRow
 from kscheduler.sweep.running import unrun
 from kscheduler.sweep.sweeping import sweep
@@ -69,13 +70,42 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda whole: whole[:0],
+    "cut": lambda whole: whole[: len(whole) // 2],
+    "turned": lambda whole: whole.replace(b"generated", b"genarated").replace(b"tiny", b"tony"),
+    "other": lambda whole: b"no Parquet at all" + whole,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=list(DAMAGES))
+def test_a_damaged_file_is_named_and_its_run_alone_is_made_again(
+    damage: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
     results = Results(tmp_path)
+    whole = rows_of(results, HereEngine())
     path = tmp_path / "runs" / f"{SPECS[0].key}.parquet"
-    path.write_bytes(b"")
-    with pytest.raises(OSError, match="without it the run is made again") as raised:
-        rows_of(results, HereEngine())
-    assert raised.value.filename == str(path)
+    path.write_bytes(damage(path.read_bytes()))
+    again, (lines, tell) = HereEngine(), told()
+    outcome = sweep(SPECS, again, results, lambda *_: None, tell)
+    assert again.made == [SPECS[0].key]
+    assert [row.without_measured() for row in outcome.rows] == whole
+    assert [(str(path) in line, line.endswith("; the run is made again")) for line in lines] == [(True, True)]
+    assert results.get(SPECS[0].key).without_measured() == whole[0]
+
+
+def test_the_file_of_another_run_is_not_taken_for_the_row_of_this_one(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    results.put(unrun(SPECS[1]))
+    (tmp_path / "runs" / f"{SPECS[1].key}.parquet").rename(tmp_path / "runs" / f"{SPECS[0].key}.parquet")
+    with pytest.raises(DamagedRowError, match="it does not have the one row of its run"):
+        results.get(SPECS[0].key)
+
+
+def test_a_row_without_a_column_of_today_is_readable(tmp_path: Path) -> None:
+    row = msgspec.structs.replace(unrun(SPECS[0]), pods=3, worker="here:1")
+    parquet.write_table(as_table([row]).drop_columns(["worker", "price"]), tmp_path / "older.parquet")
+    assert read_rows(tmp_path / "older.parquet") == [msgspec.structs.replace(row, worker="")]
 
 
 def test_rows_are_parquet_with_types_and_meanings(tmp_path: Path) -> None:
