@@ -54,18 +54,51 @@ class _Column:
         """Answers by the number of a row's amounts (allocatable and requested), if the plugin reads nothing else."""
         self.reads_images = traits.reads_images
         self._images: tuple[int, int] | None = None
-        self._seen = -1
+        self.seen = -1
+        """The position in the log up to which the answers are up to date; -1: they are not."""
         self.epoch = 0
         self.unanswered: Rows | None = None
         """The rows for which a user's plugin failed when it was last asked (intp, ascending); `None`: for none."""
 
+    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> None:
+        """Call the plugin for the rows that have changed. Raises `PluginFailure` and `UnkeepableError`."""
+        rows = self._stale(nodes)
+        if rows is None:
+            rows = nodes.rows()
+            self._start_over()
+            self.epoch += 1
+            self.seen = -1
+        else:
+            if self.unanswered is not None:
+                rows = self._stale_or_unanswered(rows, nodes)
+            if not len(rows):
+                self._forget_failures()  # the nodes for which it failed are gone
+                return
+        self.judge(pod, nodes, rows, tally)
+        if self.reads_images:
+            self._images = _images(nodes)
+
+    def judge(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: CallTimer) -> None:
+        """Work out the answers for these rows, the only ones that are out of date: no images are new, none failed.
+
+        Raises `PluginFailure` and `UnkeepableError`.
+        """
+        raise NotImplementedError
+
+    def _start_over(self) -> None:
+        """All answers are worked out again."""
+        self._forget_failures()
+
+    def _forget_failures(self) -> None:
+        self.unanswered = None
+
     def _stale(self, nodes: NodeTable) -> Rows | None:
         """The live rows whose answers are out of date (intp, ascending); `None` means all rows."""
-        if self._seen < 0 or (self.reads_images and self._images != _images(nodes)):
+        if self.seen < 0 or (self.reads_images and self._images != _images(nodes)):
             return None
-        if self._seen == self.log.position:
+        if self.seen == self.log.position:
             return _NO_ROWS
-        rows = self.log.since(self._seen)
+        rows = self.log.since(self.seen)
         if rows is None:
             return None
         is_live = nodes.is_live.take(rows)
@@ -82,13 +115,13 @@ class _Column:
         self.unanswered = None if is_known.all() else rows[~is_known]
 
     def _known(self, nodes: NodeTable, rows: Rows) -> list[int] | None:
-        """The answers for these rows, if all of them are known from rows with the same amounts."""
-        if self._by_amounts is None or len(rows) > FEW_ROWS:
+        """The answers for a few rows, if all of them are known from rows with the same amounts."""
+        if self._by_amounts is None:
             return None
         return _all_known(self._by_amounts, map(nodes.amounts_at, rows.tolist()))
 
     def _learn(self, nodes: NodeTable, rows: Rows, answers: NDArray[np.int64] | None) -> None:
-        if self._by_amounts is not None and len(rows) <= FEW_ROWS:
+        if self._by_amounts is not None:
             if len(self._by_amounts) >= _KEPT_AMOUNTS:
                 self._by_amounts.clear()
             values = answers.tolist() if answers is not None else [0] * len(rows)
@@ -105,11 +138,6 @@ class _Column:
     def _array(self) -> NDArray[Any] | None:
         """The answers, indexed by row number."""
         raise NotImplementedError
-
-    def _is_fresh(self, nodes: NodeTable) -> None:
-        self._seen = self.log.position
-        if self.reads_images:
-            self._images = _images(nodes)
 
     def take(self, rows: list[int], amounts: list[int], seen: int, nodes: NodeTable) -> bool:
         """Write the answers for the rows that have changed to these amounts, if all are known and the column was up to
@@ -139,30 +167,24 @@ class FilterColumn(_Column):
     def _array(self) -> NDArray[Any] | None:
         return self.codes
 
-    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> None:
-        """Call the plugin for the rows that have changed. Raises `PluginFailure`."""
-        rows = self._stale(nodes)
-        if rows is None:
-            rows, self.codes, self.unanswered = nodes.rows(), None, None
-            self.epoch += 1
-            self._seen = -1
-        else:
-            if self.unanswered is not None:
-                rows = self._stale_or_unanswered(rows, nodes)
-            if not len(rows):
-                self.unanswered = None  # the nodes for which it failed are gone
-                return
-        codes = self._known(nodes, rows) or self._call_plugin(pod, nodes, rows, tally)
+    def judge(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: CallTimer) -> None:
+        """Work out the codes of these rows, as `_Column.judge`."""
+        known = self._known(nodes, rows) if len(rows) <= FEW_ROWS else None
+        codes = known or self._call_plugin(pod, nodes, rows, tally)
         if self.codes is None and codes is not None and any_nonzero(codes):
             self.codes = np.zeros(nodes.capacity, dtype=np.int64)
         if self.codes is not None:
             self.codes[rows] = 0 if codes is None else codes
-        self._is_fresh(nodes)
+        self.seen = self.log.position
+
+    def _start_over(self) -> None:
+        super()._start_over()
+        self.codes = None
 
     def take(self, rows: list[int], amounts: list[int], seen: int, nodes: NodeTable) -> bool:
         """Write the codes of the rows that have changed, as `_Column.take`."""
         by_amounts = self._by_amounts
-        if by_amounts is None or self._seen != seen:
+        if by_amounts is None or self.seen != seen:
             return False
         try:
             answers = [by_amounts[each] for each in amounts]
@@ -173,7 +195,7 @@ class FilterColumn(_Column):
         if self.codes is not None:
             for row, code in zip(rows, answers, strict=True):
                 self.codes[row] = code
-        self._seen = self.log.position
+        self.seen = self.log.position
         return True
 
     def _call_plugin(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: CallTimer) -> NDArray[np.int64] | None:
@@ -184,7 +206,8 @@ class FilterColumn(_Column):
                 raise
             return self._codes_after(failure, pod, nodes, rows, tally)
         self.unanswered = None
-        self._learn(nodes, rows, codes)
+        if len(rows) <= FEW_ROWS:
+            self._learn(nodes, rows, codes)
         return codes
 
     def _codes_after(
@@ -198,7 +221,8 @@ class FilterColumn(_Column):
             raise UnkeepableError(self.plugin.name)  # it is about the pod: the cycle without columns reports it
         codes, is_known = found
         self._note_unanswered(rows, is_known)
-        self._learn(nodes, rows[is_known], codes[is_known])
+        if len(rows) <= FEW_ROWS:
+            self._learn(nodes, rows[is_known], codes[is_known])
         return codes
 
 
@@ -231,31 +255,25 @@ class ScoreColumn(_Column):
     def _array(self) -> NDArray[Any] | None:
         return self.points
 
-    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> None:
-        """Call the plugin for the rows that have changed. Raises `PluginFailure` and `UnkeepableError`."""
-        rows = self._stale(nodes)
-        if rows is None:
-            rows, self.unanswered, self.left_out = nodes.rows(), None, None
-            self.epoch += 1
-            self._seen = -1
-        else:
-            if self.unanswered is not None:
-                rows = self._stale_or_unanswered(rows, nodes)
-            if not len(rows):
-                self.unanswered = self.left_out = None
-                return
-        points = self._known(nodes, rows) or self._call_plugin(pod, nodes, rows, tally)
+    def judge(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: CallTimer) -> None:
+        """Work out the points of these rows, as `_Column.judge`."""
+        known = self._known(nodes, rows) if len(rows) <= FEW_ROWS else None
+        points = known or self._call_plugin(pod, nodes, rows, tally)
         if self.is_zero:
             self.is_zero = not any_nonzero(points)
         self.points[rows] = points
         self.version += 1
-        self._is_fresh(nodes)
+        self.seen = self.log.position
+
+    def _forget_failures(self) -> None:
+        super()._forget_failures()
+        self.left_out = None
 
     def take(self, rows: list[int], amounts: list[int], seen: int, nodes: NodeTable) -> bool:
         """Write the points of the rows that have changed, as `_Column.take`."""
         del nodes
         by_amounts = self._by_amounts
-        if by_amounts is None or self._seen != seen:
+        if by_amounts is None or self.seen != seen:
             return False
         try:
             answers = [by_amounts[each] for each in amounts]
@@ -266,7 +284,7 @@ class ScoreColumn(_Column):
         if self.is_zero:
             self.is_zero = not any(answers)
         self.version += 1
-        self._seen = self.log.position
+        self.seen = self.log.position
         return True
 
     def _call_plugin(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: CallTimer) -> Scores:
@@ -281,7 +299,8 @@ class ScoreColumn(_Column):
                 raise
             return self._points_after(failure, pod, nodes, rows, tally)
         self.unanswered = self.left_out = None
-        self._learn(nodes, rows, points)
+        if len(rows) <= FEW_ROWS:
+            self._learn(nodes, rows, points)
         return points
 
     def _points_after(
@@ -296,7 +315,8 @@ class ScoreColumn(_Column):
         self._note_unanswered(rows, is_known)
         left_out = report(failure, self._listener, pod, nodes, rows, is_known, kept)
         self.left_out = left_out if left_out.nodes else None
-        self._learn(nodes, rows[is_known], points[is_known])
+        if len(rows) <= FEW_ROWS:
+            self._learn(nodes, rows[is_known], points[is_known])
         return np.where(is_known, points, 0)
 
 
@@ -351,4 +371,5 @@ def _images(nodes: NodeTable) -> tuple[int, int]:
 
 def _within_bounds(points: NDArray[np.int64]) -> bool:
     """Whether all are from 0 to 100: read without sign, a negative number is a huge one."""
-    return int(points.astype(np.uint64).max(initial=0)) <= MAX_NODE_SCORE
+    unsigned = points.astype(np.uint64)
+    return not len(points) or unsigned.item(unsigned.argmax()) <= MAX_NODE_SCORE

@@ -153,28 +153,34 @@ class _Group:
     images: int = _NOT_READ
     """The number of changes of images that they have read, if they read images."""
 
-    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> Changed | None:
+    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer, *, has_same_nodes: bool) -> Changed | None:
         """Bring the columns up to date. Returns the rows that have changed; `None` means all rows.
 
+        `has_same_nodes`: no node has come or gone since the columns were read, so each row that has changed is a node.
         Raises `PluginFailure` and `UnkeepableError`.
         """
-        # A few changed rows, all of them nodes, can be looked up by their amounts. Any other case goes through the
-        # columns' own `refresh`: the first time, after images changed, with many rows, or with a removed node.
+        # The changed rows are asked for once for all columns, and a few of them can be looked up by their amounts. Any
+        # other case goes through the columns' own `refresh`: the first time, after images changed, or where another
+        # class has read a shared column since.
         position, now, images_now = self.position, self.log.position, nodes.images.changes if self.reads_images else 0
-        has_new_images = self.images != images_now
-        few = self.log.few_since(position, FEW_ROWS) if position >= 0 and not has_new_images else None
-        if few is not None and None not in [nodes.infos[row] for row in few]:
+        few: list[int] | None = None
+        many: Rows | None = None
+        if has_same_nodes and position >= 0 and self.images == images_now:
+            few = self.log.few_since(position, FEW_ROWS)
+            many = self.log.since(position) if few is None else None
+        if few is not None:
             self._refresh_few(few, position, pod, nodes, tally)
         else:
             for column in self.columns:
-                column.refresh(pod, nodes, tally)
+                if many is not None and column.seen == position and column.unanswered is None:
+                    column.judge(pod, nodes, many, tally)
+                else:
+                    column.refresh(pod, nodes, tally)
         self.position, self.images = now, images_now
         for column in self.columns:
             if column.unanswered is not None:
                 self.position = _NOT_READ  # a plugin has failed for some rows: it is asked about them at each use
-        if few is not None or position < 0 or has_new_images:
-            return few
-        return self.log.since(position)
+        return many if few is None else few
 
     def _refresh_few(self, rows: list[int], seen: int, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> None:
         """The usual case: a row has changed to amounts that another row had before, so the answer is known."""
@@ -249,21 +255,22 @@ class KnownClass:
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> None:
         """Bring the class up to date. Raises `PluginFailure` and `UnkeepableError`; do not use the class then."""
         images, changed, all_rows = nodes.images.changes, [], nodes.rows()
+        has_same_nodes = self._rows is all_rows
         for group in self._groups:  # no comprehension: it would be a call
             if group.position != group.log.position or (group.reads_images and group.images != images):
-                changed.append(group.refresh(pod, nodes, tally))  # noqa: PERF401
-        if not changed and self._rows is all_rows:
+                changed.append(group.refresh(pod, nodes, tally, has_same_nodes=has_same_nodes))  # noqa: PERF401
+        if has_same_nodes and not changed:
             return
         epochs = 0
         for column in self.columns:
             epochs += column.epoch
         rows: Changed | None = None
-        if self._rows is all_rows and epochs == self._epochs:
+        if has_same_nodes and epochs == self._epochs:
             rows = _together(changed) if changed[1:] else changed[0]
         if isinstance(rows, list) and self._base is not None:
             self._update_few(nodes, rows, self._base)
         else:
-            self._update(nodes, None if rows is None else np.asarray(rows, dtype=np.intp))
+            self._update(nodes, np.array(rows, dtype=np.intp) if isinstance(rows, list) else rows)
         self._rows, self._epochs = all_rows, epochs
 
     def _update_few(self, nodes: NodeTable, rows: list[int], base: Scores) -> None:
@@ -288,8 +295,8 @@ class KnownClass:
         # `rows` is `None` after nodes came or went, or when columns were worked out as a whole: rebuild all arrays.
         is_larger = rows is None
         self._leaders.forget()
-        for step in self.steps:
-            if isinstance(step, ColumnFilters) and step.update(nodes, rows):
+        for stretch in self.stretches:
+            if stretch.update(nodes, rows):
                 is_larger = True
         if rows is None or self._base is None:
             self.rebuilds += 1
@@ -299,7 +306,7 @@ class KnownClass:
         summed: Scores | int = 0
         for column, weight in self.scores:
             if not (column.normalizes or column.is_zero):
-                summed = summed + column.points.take(rows).astype(np.int64) * weight
+                summed = summed + np.multiply(column.points.take(rows), weight, dtype=np.int64)
         self._base[rows] = summed
         if is_larger:
             self.count_bytes()
@@ -308,7 +315,7 @@ class KnownClass:
         """Count the bytes again: arrays are made at their first use, and answers by amounts are added one by one."""
         parts = sum(answers.bytes for answers in self.answers)
         parts += sum(points.bytes for points in self._normalized)
-        parts += sum(step.bytes for step in self.steps if isinstance(step, ColumnFilters))
+        parts += sum(stretch.bytes for stretch in self.stretches)
         base = 0 if self._base is None else self._base.nbytes
         self.bytes = _OWN_BYTES + self.signed_bytes + base + parts + self._leaders.bytes
         self.counts_at = self.uses + min(max(3 * self.uses, 1), _MAX_UNCOUNTED)

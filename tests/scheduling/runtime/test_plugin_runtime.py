@@ -41,6 +41,7 @@ NO_PLUGINS = {
     "self.pre_bind": "a step of the attempt",
     "signature.bind": "of a function, in `inspect`",
     "value.close": "a coroutine",
+    "column.judge": "kept answers",
     "column.refresh": "kept answers",
     "group.refresh": "kept answers",
     "known.refresh": "kept answers",
