@@ -7,7 +7,7 @@ from typing import Final
 from kscheduler.sweep.row import COLUMNS, SweepRow
 from kscheduler.sweep.search import SearchResult
 from kscheduler.sweep.search_text import search_lines
-from kscheduler.sweep.summary import SHOWN, ColumnSpread, PolicySummary, spread_of, summaries, workload_of
+from kscheduler.sweep.summary import SHOWN, ColumnSpread, PolicySummary, spread_of, spread_text, summaries, workload_of
 
 _STYLE: Final = """\
 :root{color-scheme:light dark;--dot:#3b6fb6;--best:#1a7f4b}
@@ -91,7 +91,7 @@ def _cells(policies: Sequence[str], cells: Mapping[str, ColumnSpread], column: s
     for policy in policies:
         cell = cells.get(policy)
         mark = ' class="best"' if cell is not None and cell.mean == best and len(cells) > 1 else ""
-        yield f"<td{mark}>{'-' if cell is None else _value(cell, digits)}</td>"
+        yield f"<td{mark}>{spread_text(cell, digits)}</td>"
 
 
 def _best(means: Sequence[float], column: str) -> float | None:
@@ -99,11 +99,6 @@ def _best(means: Sequence[float], column: str) -> float | None:
     if column not in _LESS | _MORE or len(set(means)) < 2:
         return None
     return min(means) if column in _LESS else max(means)
-
-
-def _value(spread: ColumnSpread, digits: int) -> str:
-    apart = f" ±{spread.deviation:.{digits}f}" if spread.count > 1 else ""
-    return f"{spread.mean:,.{digits}f}{apart}"
 
 
 # --- one workload -----------------------------------------------------------------------------------------------------

@@ -30,22 +30,12 @@ from kscheduler.sweep.run_spec import (
 )
 from kscheduler.sweep.timed import TimedRun, generated_run, recorded_run
 from kscheduler.sweep.trace.idle_devices import idle_devices
-from kscheduler.sweep.trace.openb import (
-    GPU,
-    WHOLE,
-    Machine,
-    Run,
-    TraceTask,
-    as_typical_pods,
-    drawn_run,
-    node_file,
-    task_file,
-    tasks_of,
-    typical_shapes,
-)
+from kscheduler.sweep.trace.openb import drawn_run, node_file, task_file, tasks_of
 from kscheduler.sweep.trace.playing import TracePlayer, curve
 from kscheduler.sweep.trace.profiles import SCHEDULER, trace_policy
+from kscheduler.sweep.trace.run_drawing import typical_shapes
 from kscheduler.sweep.trace.synthetic import synthetic_run
+from kscheduler.sweep.trace.trace_objects import GPU, WHOLE, Machine, Run, TraceTask, as_typical_pods
 
 _SHOWN: Final = (95, 100, 130)
 # Of the percents that arrive: a run ends with the task that would exceed them.

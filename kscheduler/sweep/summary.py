@@ -83,13 +83,14 @@ def _lines(found: Sequence[PolicySummary], style: Style) -> Iterator[str]:
         shown = [each for each in SHOWN if any(each[0] in summary.columns for summary in of_workload)]
         table = [("  policy", "runs", *(title for _, title, _ in shown))]
         for summary in of_workload:
-            cells = (_cell(summary.columns.get(name), digits) for name, _, digits in shown)
+            cells = (spread_text(summary.columns.get(name), digits) for name, _, digits in shown)
             runs = f"{summary.rows - summary.failed} of {summary.rows}" if summary.failed else str(summary.rows)
             table.append((f"  {printable(summary.policy)}", runs, *cells))
         yield from aligned(table, set(range(1, len(table[0]))))
 
 
-def _cell(spread: ColumnSpread | None, digits: int) -> str:
+def spread_text(spread: ColumnSpread | None, digits: int) -> str:
+    """The mean with the deviation; a dash where there is no value."""
     if spread is None:
         return "-"
     apart = f" ±{spread.deviation:.{digits}f}" if spread.count > 1 else ""

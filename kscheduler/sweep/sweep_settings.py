@@ -13,8 +13,10 @@ from kscheduler.config.plugin_args import Settings
 from kscheduler.config.reading.decode import Walk
 from kscheduler.scenario.fields import misspelt
 from kscheduler.sweep.run_spec import GeneratedNodes, GeneratedPods
-from kscheduler.sweep.trace.openb import ARRIVING, GPU, LISTS
+from kscheduler.sweep.trace.openb import LISTS
 from kscheduler.sweep.trace.profiles import POLICIES
+from kscheduler.sweep.trace.run_drawing import ARRIVING
+from kscheduler.sweep.trace.trace_objects import GPU
 
 GOALS: Final = ("packing", "waiting", "skew", "price")
 """`sweep.search` says what each is."""

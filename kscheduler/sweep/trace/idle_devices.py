@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kscheduler.sweep.trace.openb import WHOLE, Run, TraceTask
 from kscheduler.sweep.trace.playing import TaskPlacement
+from kscheduler.sweep.trace.trace_objects import WHOLE, Run, TraceTask
 
 _ABSENT: Final = -1
 

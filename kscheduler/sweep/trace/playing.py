@@ -9,7 +9,7 @@ from kscheduler.api.kinds import NODES, PODS
 from kscheduler.assembly import Assembly
 from kscheduler.assembly.configured import Configured
 from kscheduler.in_memory.cluster import InMemoryCluster
-from kscheduler.sweep.trace.openb import INDEX, Run
+from kscheduler.sweep.trace.trace_objects import INDEX, Run
 
 
 class TaskPlacement(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kscheduler.assembly.configured import ConfigurationReader, Configured
 from kscheduler.config.types import API_VERSION, FIRST_IN_ORDER, HASH, KIND
-from kscheduler.sweep.trace.openb import GPU, TraceTask, as_typical_pods
+from kscheduler.sweep.trace.trace_objects import GPU, TraceTask, as_typical_pods
 
 SCHEDULER: Final = "openb"
 # Ours, and FragmentationAware as in the paper.

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final, NamedTuple
 
-from kscheduler.sweep.trace.openb import ARRIVING, WHOLE, Machine, Run, TraceTask, drawn
+from kscheduler.sweep.trace.run_drawing import ARRIVING, drawn
+from kscheduler.sweep.trace.trace_objects import WHOLE, Machine, Run, TraceTask
 
 WORKLOAD: Final = "synthetic"
 # By count: CPU in thousandths, memory in MiB, GPUs, model.

@@ -5,7 +5,7 @@ from math import exp, floor
 from random import Random
 from typing import Any
 
-from kscheduler.sweep.trace.openb import Machine, Run, TraceTask
+from kscheduler.sweep.trace.trace_objects import Machine, Run, TraceTask
 
 MODELS = ("A10", "T4")
 CPU_LARGEST, GPU_LARGEST = 128_000, 8_000

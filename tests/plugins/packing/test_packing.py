@@ -24,9 +24,10 @@ from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.packing import PACKING
 from kscheduler.plugins.packing.device_columns import MAX_DEVICES, DeviceColumns
-from kscheduler.sweep.trace.openb import Run, TraceTask, as_line, as_typical_pods, typical_shapes
 from kscheduler.sweep.trace.playing import TaskPlacement, TracePlayer, curve
 from kscheduler.sweep.trace.profiles import FGD, OWN, trace_policy
+from kscheduler.sweep.trace.run_drawing import typical_shapes
+from kscheduler.sweep.trace.trace_objects import Run, TraceTask, as_line, as_typical_pods
 from kscheduler.testing import Cluster, assert_goes_to, assert_rejected, make_node, make_pod
 from tests.builders import node_tree
 from tests.plugins.packing.naive import play, random_run
