@@ -10,7 +10,8 @@ write to one directory. Checksums tell a file that a disk or a copy has damaged.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -71,18 +72,26 @@ class Results:
     def write_page(self, text: str) -> Path:
         """The page. Raises `OSError`."""
         path = self.directory / PAGE
-        path.write_text(text, encoding="utf-8")
+        with _whole(path) as unfinished:
+            unfinished.write_text(text, encoding="utf-8")
         return path
 
     def _write(self, rows: Sequence[SweepRow], path: Path) -> None:
         from pyarrow import parquet
 
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
+        with _whole(path) as unfinished:
             parquet.write_table(as_table(rows), unfinished, write_page_checksum=True)
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A file to write to, which becomes this one if nothing fails; otherwise what was there stays."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def read_rows(path: Path) -> list[SweepRow]:

@@ -122,3 +122,12 @@ def test_rows_are_parquet_with_types_and_meanings(tmp_path: Path) -> None:
     assert {str(kind) for kind in found.types} == {"string", "int64", "double"}
     assert not found.field("key").nullable
     assert found.field("price").nullable
+
+
+def test_a_page_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    page = results.write_page("whole")
+    with pytest.raises(UnicodeEncodeError):
+        results.write_page("half \ud800")
+    assert page.read_text() == "whole"
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [page.name]
