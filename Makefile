@@ -17,7 +17,7 @@ SEED   ?= 0
 DECISIONS := tests/specification/decisions/test_decisions_equal_specification.py
 COUNT  ?= 300
 JOBS   ?= 1
-WORKERS ?= 3
+WORKERS ?= 2
 BASE   ?=
 # Folders whose tests call functions and classes: no service, no commands, no documents.
 UNITS  := $(addprefix tests/,aio api assembly bounded client config devices election explain framework informers \
