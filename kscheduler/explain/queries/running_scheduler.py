@@ -52,7 +52,13 @@ class RunningScheduler:
         key = queried_group_of(pod, self.served, is_named=of_group)
         if key is not None:
             query = query_about_group(
-                key, self.objects, self.groups, self.served, WHERE, (), self.unserved_groups, self.awaited_topologies
+                key,
+                self.objects,
+                self.groups,
+                self.served,
+                WHERE,
+                unserved=self.unserved_groups,
+                awaited=self.awaited_topologies,
             )
             return dataclasses.replace(query, in_service=self.in_service(pod))
         of_pod = query_about(pod, self.objects, self.served, WHERE)
