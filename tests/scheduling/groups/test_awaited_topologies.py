@@ -9,11 +9,11 @@ from kscheduler.api.groups import VOLCANO_ANNOTATION, KubernetesPodGroup, Volcan
 from kscheduler.api.kinds import Kind
 from kscheduler.api.topologies import HYPER_NODES, TOPOLOGY_KINDS, HyperNode, KueueTopology, not_served
 from kscheduler.config.feature_gates import parse_feature_gates
-from kscheduler.config.loader import LoadedConfig, from_tree
 from kscheduler.framework.cluster.topology_request import NARROWEST, PREFERRED, REQUIRED, TopologyRequest, tier_key
 from kscheduler.state.cache import Cache
 from kscheduler.state.topology_levels import LevelList, LevelsAwaited
 from tests.builders import make_node, make_pod
+from tests.scheduling.groups.test_topology_objects import following
 from tests.scheduling.groups.world import ON, World, member, pod_group
 
 RACK: Final = "example.com/rack"
@@ -23,25 +23,13 @@ WHOLE: Final[dict[str, Any]] = {"requests": {"cpu": "4"}}
 HARD: Final = {"mode": "hard", "highestTierAllowed": 1}
 
 
-def following(*projects: str, **settings: Any) -> LoadedConfig:
-    tree = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "podGroupAPIs": ["volcano"],
-        "topologyAPIs": list(projects),
-        "profiles": [{"schedulerName": "kscheduler"}],
-        **settings,
-    }
-    return from_tree(tree, "", parse_feature_gates(ON, version="1.37"))
-
-
 class AwaitingWorld(World):
     """Four nodes, two in each zone; the objects of some kinds are not known."""
 
     def __init__(self, *projects: str, **settings: Any) -> None:
         self.awaited: dict[Kind, str] = {kind: not_served(kind) for kind in (KUEUE, HYPER_NODES)}
         cache = Cache(why_awaited=lambda kind: self.awaited.get(kind, ""))
-        super().__init__(following(*projects, **settings), cache=cache)
+        super().__init__(following(*projects, gates=parse_feature_gates(ON, version="1.37"), **settings), cache=cache)
         nodes = (make_node(f"n{n}", labels={ZONE: f"z{n // 2}", RACK: f"r{n // 2}"}) for n in range(4))
         self.add(*nodes, initial=True)
 

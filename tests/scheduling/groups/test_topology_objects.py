@@ -8,7 +8,7 @@ import pytest
 from kscheduler.api.codec import convert
 from kscheduler.api.groups import VOLCANO_ANNOTATION, VolcanoPodGroup
 from kscheduler.api.topologies import HYPER_NODES, TOPOLOGY_KINDS, HyperNode, KueueTopology
-from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, from_tree
 from kscheduler.framework.cluster.topology_request import PREFERRED, TopologyRequest, tier_key
 from kscheduler.state.hyper_nodes import tiers_of
@@ -19,15 +19,16 @@ from tests.scheduling.groups.world import World
 WHOLE: dict[str, Any] = {"requests": {"cpu": "4"}}
 
 
-def following(*projects: str) -> LoadedConfig:
+def following(*projects: str, gates: FeatureGates | None = None, **settings: Any) -> LoadedConfig:
     tree = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "podGroupAPIs": ["volcano"],
         "topologyAPIs": list(projects),
         "profiles": [{"schedulerName": "kscheduler"}],
+        **settings,
     }
-    return from_tree(tree, "", parse_feature_gates(""))
+    return from_tree(tree, "", gates or parse_feature_gates(""))
 
 
 def hyper_node(name: str, tier: int, *members: dict[str, Any], tier_name: str = "") -> HyperNode:
