@@ -1,8 +1,9 @@
 """A scheduler's writes to claims: of devices, and of volumes.
 
-A resource claim has fields that we do not know. So it is read as JSON, what is ours is changed in that tree, and the
-tree is sent back (PUT) with the resource version that was read: the API server answers 409 if the claim has changed.
-Only a reservation is taken away by a patch, which needs no version.
+A resource claim has fields that we do not know. So its status is changed in the JSON that the API server has answered
+with, and sent back (PUT) with that resource version: the API server answers 409 if the claim has changed. The finalizer
+is added by a patch with the version that the decision was based on, so the claim need not be read before. A reservation
+is taken away by a patch, which needs no version.
 
 Volumes and their claims get merge patches with UID and resource version of the object that the decision was based on:
 409 if it has changed meanwhile, so no volume is given away twice. Patches rather than updates, because our typed
@@ -14,7 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from kscheduler.api.codec import Decoder, UndecodableError, convert
+from kscheduler.api.codec import Decoder, UndecodableError
 from kscheduler.api.core import Pod, PodExtendedResourceClaimStatus
 from kscheduler.api.devices import DELETE_PROTECTION, AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, RESOURCE_CLAIMS, Kind
@@ -25,6 +26,7 @@ from kscheduler.client.rest import MERGE, STRATEGIC_MERGE, APIClient
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+_claims: Decoder[ResourceClaim] = Decoder(ResourceClaim)
 _volumes: Decoder[PersistentVolume] = Decoder(PersistentVolume)
 _volume_claims: Decoder[PersistentVolumeClaim] = Decoder(PersistentVolumeClaim)
 # As for a Binding: the claim is read after that.
@@ -45,7 +47,7 @@ class StoredClaim(msgspec.Struct, frozen=True):
             tree = _decode(body)
         except msgspec.DecodeError as failure:
             raise UndecodableError(f"not a claim: {failure}") from None
-        return cls(convert(tree, ResourceClaim), tree)
+        return cls(_claims.decode(body), tree)
 
     @property
     def is_protected(self) -> bool:
@@ -67,15 +69,14 @@ class ApiClaimWriter:
         """The claim as the API server has it now."""
         return StoredClaim.from_json(await self._client.get(claim_path(namespace, name)))
 
-    async def protect(self, stored: StoredClaim) -> StoredClaim:
-        """Add the finalizer of allocated claims."""
-        finalizers = [*(stored.tree["metadata"].get("finalizers") or ()), DELETE_PROTECTION]
-        return await self._put(stored, "", {**stored.tree, "metadata": {**_meta(stored), "finalizers": finalizers}})
+    async def protect(self, claim: ResourceClaim) -> StoredClaim:
+        """Add the finalizer of allocated claims, if it is not there; refused (409) if the claim has changed."""
+        return await self._patch_metadata(claim.metadata, {"finalizers": [DELETE_PROTECTION]})
 
     async def unprotect(self, stored: StoredClaim) -> StoredClaim:
         """Take the finalizer away."""
-        finalizers = [name for name in stored.tree["metadata"].get("finalizers") or () if name != DELETE_PROTECTION]
-        return await self._put(stored, "", {**stored.tree, "metadata": {**_meta(stored), "finalizers": finalizers}})
+        gone = {"$deleteFromPrimitiveList/finalizers": [DELETE_PROTECTION]}
+        return await self._patch_metadata(stored.claim.metadata, gone)
 
     async def reserve(
         self,
@@ -95,13 +96,13 @@ class ApiClaimWriter:
             status["allocation"] = {**status["allocation"], "allocationTimestamp": allocated_at}
         if not stored.is_reserved_for(consumer.uid):
             status["reservedFor"] = [*(status.get("reservedFor") or ()), msgspec.to_builtins(consumer)]
-        return await self._put(stored, "/status", {**stored.tree, "status": status})
+        return await self._put_status(stored, status)
 
     async def free(self, stored: StoredClaim) -> StoredClaim:
         """Clear allocation, reservations and the status of devices."""
         cleared = ("allocation", "reservedFor", "devices")
         status = {name: part for name, part in (stored.tree.get("status") or {}).items() if name not in cleared}
-        return await self._put(stored, "/status", {**stored.tree, "status": status})
+        return await self._put_status(stored, status)
 
     async def release(self, namespace: str, name: str, claim_uid: str, pod_uid: str) -> StoredClaim:
         """Take the reservation of a pod away, whatever else has changed; other claims of this name are left alone."""
@@ -138,20 +139,22 @@ class ApiClaimWriter:
         body = _encode({"metadata": {"uid": meta.uid}, "status": reported})
         await self._client.patch(f"{pod_path(meta.namespace, meta.name)}/status", body, STRATEGIC_MERGE)
 
-    async def _put(self, stored: StoredClaim, subresource: str, tree: dict[str, Any]) -> StoredClaim:
-        meta = stored.claim.metadata
-        path = f"{claim_path(meta.namespace, meta.name)}{subresource}"
-        return StoredClaim.from_json(await self._client.put(path, _encode(tree), timeout_seconds=WRITE_SECONDS))
+    async def _patch_metadata(self, meta: ObjectMeta, change: dict[str, Any]) -> StoredClaim:
+        body = _encode({"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, **change}})
+        path = claim_path(meta.namespace, meta.name)
+        return StoredClaim.from_json(
+            await self._client.patch(path, body, STRATEGIC_MERGE, timeout_seconds=WRITE_SECONDS)
+        )
+
+    async def _put_status(self, stored: StoredClaim, status: dict[str, Any]) -> StoredClaim:
+        meta, body = stored.claim.metadata, _encode({**stored.tree, "status": status})
+        path = f"{claim_path(meta.namespace, meta.name)}/status"
+        return StoredClaim.from_json(await self._client.put(path, body, timeout_seconds=WRITE_SECONDS))
 
 
 def claim_path(namespace: str, name: str) -> str:
     """The claim's URL path."""
     return RESOURCE_CLAIMS.object_path(quote(name, safe=""), quote(namespace, safe=""))
-
-
-def _meta(stored: StoredClaim) -> dict[str, Any]:
-    found: dict[str, Any] = stored.tree["metadata"]
-    return found
 
 
 class ApiVolumeWriter:

@@ -53,9 +53,17 @@ class InMemoryClaims:
             raise APIError(APIStatus(kind="Status", code=404, reason="NotFound", message=text))
         return read(claim)
 
-    async def protect(self, stored: StoredClaim) -> StoredClaim:
-        """Add its finalizer."""
-        return StoredClaim(self.put(stored.claim), PROTECTED)
+    async def protect(self, claim: ResourceClaim) -> StoredClaim:
+        """Add its finalizer. Raises `APIError`: 404, or 409 if the claim has changed."""
+        await self.check_version(claim)
+        return StoredClaim(self.put(claim), PROTECTED)
+
+    async def check_version(self, claim: ResourceClaim) -> None:
+        """Raises `APIError`: 404, or 409 if the claim is no longer the stored one."""
+        stored = (await self.get_claim(claim.metadata.namespace, claim.metadata.name)).claim.metadata
+        if (stored.uid, stored.resource_version) != (claim.metadata.uid, claim.metadata.resource_version):
+            text = f'resourceclaims.resource.k8s.io "{claim.metadata.name}": the object has been modified'
+            raise APIError(APIStatus(kind="Status", code=409, reason="Conflict", message=text))
 
     async def unprotect(self, stored: StoredClaim) -> StoredClaim:
         """Remove its finalizer."""

@@ -130,9 +130,10 @@ class SimulatedClaims(InMemoryClaims):
         """The claim with its devices ready. Raises `APIError` (404)."""
         return read(_as_if_ready((await super().get_claim(namespace, name)).claim))
 
-    async def protect(self, stored: StoredClaim) -> StoredClaim:
-        """Nothing is deleted meanwhile."""
-        return StoredClaim(stored.claim, PROTECTED)
+    async def protect(self, claim: ResourceClaim) -> StoredClaim:
+        """Nothing is deleted meanwhile. Raises `APIError` (404, 409)."""
+        await self.check_version(claim)
+        return StoredClaim(claim, PROTECTED)
 
     async def unprotect(self, stored: StoredClaim) -> StoredClaim:
         """Nothing is deleted meanwhile."""

@@ -33,7 +33,7 @@ RIGHTS = {
     ("storage.k8s.io", "csidrivers"): {"list", "watch"},
     ("storage.k8s.io", "csistoragecapacities"): {"list", "watch"},
     ("storage.k8s.io", "volumeattachments"): {"list", "watch"},
-    ("resource.k8s.io", "resourceclaims"): {"get", "list", "watch", "update", "create", "delete"},
+    ("resource.k8s.io", "resourceclaims"): {"get", "list", "watch", "patch", "create", "delete"},
     ("resource.k8s.io", "resourceclaims/status"): {"update", "patch"},
     ("resource.k8s.io", "resourceclaims/binding"): {"update", "patch"},
     ("resource.k8s.io", "resourceslices"): {"list", "watch"},
@@ -100,7 +100,7 @@ def test_the_table_itself_holds_no_dangerous_right() -> None:
     verbs = set().union(*RIGHTS.values()) - {"delete"}
     assert not verbs & {"*", "delete", "deletecollection", "escalate", "bind", "impersonate"}
     updated = [resource for (_, resource), granted in RIGHTS.items() if "update" in granted]
-    assert updated == ["resourceclaims", "resourceclaims/status", "resourceclaims/binding"]  # they are sent back whole
+    assert updated == ["resourceclaims/status", "resourceclaims/binding"]  # they are sent back whole
     assert not {resource for _, resource in RIGHTS} & {"*", "secrets", "configmaps", "pods/exec"}
     assert {key for key, granted in RIGHTS.items() if granted - {"get", "list", "watch"}} == {
         ("", "pods"),

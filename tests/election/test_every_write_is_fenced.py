@@ -113,7 +113,7 @@ CALLS: dict[str, Call] = {
         "scheduling.k8s.io/v1beta1/podgroups", "default", "g", "u", CONDITION, None
     ),
     "ApiVolumeWriter.bind_volume": lambda client: ApiVolumeWriter(client).bind_volume(PersistentVolume()),
-    "ApiClaimWriter.protect": lambda client: ApiClaimWriter(client).protect(CLAIM),
+    "ApiClaimWriter.protect": lambda client: ApiClaimWriter(client).protect(CLAIM.claim),
     "ApiClaimWriter.unprotect": lambda client: ApiClaimWriter(client).unprotect(CLAIM),
     "ApiClaimWriter.reserve": lambda client: ApiClaimWriter(client).reserve(CLAIM, CONSUMER, None, None),
     "ApiClaimWriter.free": lambda client: ApiClaimWriter(client).free(CLAIM),

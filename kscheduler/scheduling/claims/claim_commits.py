@@ -165,6 +165,7 @@ class ClaimCommits:
             reserved.allocation,
             consumer_of(pod),
             needs_allocation=rules.has_binding_conditions,
+            is_current=self._is_current(claim),
             is_of_group=reserved.is_of_group,
             on_doubt=partial(_report_doubt, pod, claim),
         )
@@ -178,6 +179,14 @@ class ClaimCommits:
             raise
         self._assume(reserved.claim)
         return SUCCESS
+
+    def _is_current(self, claim: ResourceClaim) -> bool:
+        """Whether the claim is the newest known, has no devices and is not being deleted."""
+        known, meta = self._claims.get(claim.key), claim.metadata
+        if known is None or known.status.allocation is not None or known.metadata.deletion_timestamp is not None:
+            return False
+        version = known.metadata.uid, known.metadata.resource_version
+        return version == (meta.uid, meta.resource_version) and bool(meta.resource_version)
 
     def _assume(self, claim: ResourceClaim) -> None:
         """Let decisions see the API server's answer."""

@@ -23,7 +23,7 @@ class ClaimStorage(Protocol):
         """Read a claim, uncached."""
         ...
 
-    async def protect(self, stored: StoredClaim) -> StoredClaim:
+    async def protect(self, claim: ResourceClaim) -> StoredClaim:
         """Add the finalizer."""
         ...
 

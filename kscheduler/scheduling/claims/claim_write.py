@@ -1,16 +1,18 @@
 """Writing allocation and reservation into one claim, and finding out whether that was applied.
 
-    read the claim -> add the finalizer, if it is missing -> write the status
-         ^                                                        |
-         '---- 409: it has changed (five tries) ------------------+
-         '---- timeout, reset, 5xx: it may have been written -----'
+    devices for a claim that has none: add the finalizer -> write the status
+    else, and after a failure: read the claim -> add the finalizer, if it is missing -> write the status
+         ^                                                                                   |
+         '---- 409: it has changed (five tries) ---------------------------------------------+
+         '---- timeout, reset, 5xx: it may have been written --------------------------------'
 
 The outcome must be certain: as long as a write may still be applied, its devices are taken. A claim that was read
 with our allocation and reservation is written. One without them, after a write that may have been applied, is written
 again with the version that was just read: of the two writes the API server applies one. As for Bindings, three
 answers 5xx count as refused if the claim then is as it was before; the pod must not wait for a broken webhook.
 
-kube-scheduler's first try goes without reading, from its cache; ours reads, because a claim is sent back whole.
+As in kube-scheduler, the first try for a claim without devices goes without reading: the finalizer's patch names the
+version that the decision was based on. A claim that has devices is read before, because its status is sent back whole.
 """
 
 from collections.abc import Callable
@@ -181,6 +183,8 @@ class ClaimWrite:
     consumer: ResourceClaimConsumerReference
     needs_allocation: bool
     """A claim that is only to be reserved must still be allocated, and allocations have a timestamp."""
+    is_current: bool = False
+    """`claim` is the newest that is known, so it need not be read before it gets its devices."""
     is_of_group: bool = False
     """Members of the pod's group may have chosen these devices together with it: who is first writes them."""
     on_doubt: Callable[[str], None] = lambda _text: None
@@ -208,6 +212,14 @@ class ClaimWrite:
 
     async def _try(self) -> ResourceClaim:
         meta = self.claim.metadata
+        allocated_at = self._now() if self.needs_allocation else None
+        if self.is_current and self.allocation is not None:
+            self.is_current = False  # the next try reads
+            self._step = _Step.PROTECT
+            stored = await self.storage.protect(self.claim)
+            self.seen = stored.claim
+            self._step = _Step.WRITE_STATUS
+            return (await self.storage.reserve(stored, self.consumer, self.allocation, allocated_at)).claim
         self._step = _Step.READ
         stored = await self.storage.get_claim(meta.namespace, meta.name)
         self.seen = stored.claim
@@ -219,9 +231,8 @@ class ClaimWrite:
         allocation = self.allocation if stored.claim.status.allocation is None else None
         if allocation is not None and not stored.is_protected:
             self._step = _Step.PROTECT
-            stored = await self.storage.protect(stored)
+            stored = await self.storage.protect(stored.claim)
         self._step = _Step.WRITE_STATUS
-        allocated_at = self._now() if self.needs_allocation else None
         return (await self.storage.reserve(stored, self.consumer, allocation, allocated_at)).claim
 
     def _is_written(self, stored: StoredClaim) -> bool:

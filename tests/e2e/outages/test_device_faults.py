@@ -24,12 +24,13 @@ pytestmark = pytest.mark.usefixtures("only_kscheduler")
 
 def device_writes(method: str, path: str, body: bytes) -> str:
     """`finalizer`, `status` and `release` of claims, and `binding`."""
-    del body
     if path.endswith("/binding"):
         return "binding"
     if "/resourceclaims/" not in path:
         return ""
-    return {"PATCH": "release", "PUT": "status" if path.endswith("/status") else "finalizer"}.get(method, "other")
+    if method == "PATCH":
+        return "finalizer" if b"finalizers" in body else "release"
+    return "status" if method == "PUT" and path.endswith("/status") else "other"
 
 
 @pytest.fixture

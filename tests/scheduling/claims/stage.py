@@ -97,6 +97,12 @@ class ClaimServer(APIClient):
         """Somebody else writes to the claim."""
         self._store(name, self.objects[name] | {"status": self.objects[name]["status"] | status})
 
+    def mark_deleted(self, name: str) -> None:
+        """Somebody deletes the claim, and a finalizer keeps it."""
+        stored = self.objects[name]
+        metadata = stored["metadata"] | {"deletionTimestamp": "2026-09-21T14:13:20Z"}
+        self._store(name, stored | {"metadata": metadata})
+
     def remove(self, name: str) -> None:
         """The claim is gone."""
         last = self.objects.pop(name)
@@ -147,11 +153,10 @@ class ClaimServer(APIClient):
         stored, meta = self._found(name), sent["metadata"]
         if (meta["uid"], meta["resourceVersion"]) != (stored["metadata"]["uid"], stored["metadata"]["resourceVersion"]):
             raise refusal(409, "the object has been modified", "Conflict")
-        if path.endswith("/status"):
-            if len(sent["status"].get("reservedFor", ())) > 256:
-                raise refusal(422, "Too many: 257: must have at most 256 items", "Invalid")
-            return self._store(name, stored | {"status": sent["status"]})
-        return self._store(name, {**sent, "status": stored["status"]})
+        assert path.endswith("/status"), "the rest of a claim is not sent back"
+        if len(sent["status"].get("reservedFor", ())) > 256:
+            raise refusal(422, "Too many: 257: must have at most 256 items", "Invalid")
+        return self._store(name, stored | {"status": sent["status"]})
 
     def _patch(self, path: str, sent: dict[str, Any]) -> dict[str, Any]:
         if "/pods/" in path:
@@ -160,9 +165,20 @@ class ClaimServer(APIClient):
         stored = self._found(_name(path))
         if sent["metadata"]["uid"] != stored["metadata"]["uid"]:
             raise refusal(409, "Precondition failed: UID in precondition", "Conflict")
+        if "status" not in sent:
+            return self._patch_finalizers(stored, sent["metadata"])
         gone = {entry["uid"] for entry in sent["status"]["reservedFor"]}
         kept = [entry for entry in stored["status"].get("reservedFor", ()) if entry["uid"] not in gone]
         return self._store(_name(path), stored | {"status": stored["status"] | {"reservedFor": kept}})
+
+    def _patch_finalizers(self, stored: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
+        metadata = stored["metadata"]
+        if sent["resourceVersion"] != metadata["resourceVersion"]:
+            raise refusal(409, "the object has been modified", "Conflict")
+        gone = sent.get("$deleteFromPrimitiveList/finalizers", ())
+        finalizers = dict.fromkeys([*metadata["finalizers"], *sent.get("finalizers", ())])
+        kept = [name for name in finalizers if name not in gone]
+        return self._store(metadata["name"], stored | {"metadata": metadata | {"finalizers": kept}})
 
     def _create(self, sent: dict[str, Any]) -> dict[str, Any]:
         name = sent["metadata"].pop("generateName") + "abcde"

@@ -47,7 +47,7 @@ async def test_the_finalizer_comes_first_then_allocation_and_reservation_in_one_
     stage.server.put_object("a")
     reservation = stage.reserve(POD, a=allocation("gpu-0"))
     assert (await pre_bound(stage, reservation)).is_success
-    assert stage.server.requests == ["GET resourceclaims/a", "PUT resourceclaims/a", "PUT resourceclaims/a/status"]
+    assert stage.server.requests == ["PATCH resourceclaims/a", "PUT resourceclaims/a/status"]
     stored = stage.server.objects["a"]
     assert stored["metadata"]["finalizers"] == ["example.com/other", "resource.kubernetes.io/delete-protection"]
     assert stored["status"]["reservedFor"] == [{"resource": "pods", "name": "p", "uid": "pod-uid"}]
@@ -149,20 +149,20 @@ async def test_a_claim_that_has_changed_is_read_again_up_to_five_tries() -> None
     reservation = stage.reserve(POD, a=allocation("gpu-0"))
     stage.server.before = once("PUT resourceclaims/a/status", refusal(409, "modified", "Conflict"), times=4)
     assert (await pre_bound(stage, reservation)).is_success
-    assert stage.server.requests.count("GET resourceclaims/a") == 5
-    assert stage.server.requests.count("PUT resourceclaims/a") == 1
+    assert stage.server.requests.count("GET resourceclaims/a") == 4
+    assert stage.server.requests.count("PATCH resourceclaims/a") == 1
 
 
 async def test_after_five_conflicts_the_pod_is_tried_again_later() -> None:
     stage = Stage()
     stage.server.put_object("a")
     reservation = stage.reserve(POD, a=allocation("gpu-0"))
-    stage.server.before = once("PUT resourceclaims/a", refusal(409, "modified", "Conflict"), times=5)
+    stage.server.before = once("PATCH resourceclaims/a", refusal(409, "modified", "Conflict"), times=5)
     assert (await pre_bound(stage, reservation)).reasons == ("add finalizer to claim default/a: modified",)
 
 
 def deleting(stage: Stage) -> None:
-    stage.server.objects["a"]["metadata"]["deletionTimestamp"] = "2026-09-21T14:13:20Z"
+    stage.server.mark_deleted("a")
 
 
 def made_again(stage: Stage) -> None:
@@ -186,13 +186,19 @@ def allocated(stage: Stage) -> None:
         ),
     ],
 )
-async def test_a_claim_that_is_no_longer_what_was_decided_about_is_not_written(change: Any, text: str) -> None:
-    stage = Stage()
+@pytest.mark.parametrize("watch_lags", [False, True])
+async def test_a_claim_that_is_no_longer_what_was_decided_about_is_not_written(
+    change: Any, text: str, watch_lags: bool
+) -> None:
+    stage = Stage(watch_lags=watch_lags)
     stage.server.put_object("a")
+    stage.catch_up()
     reservation = stage.reserve(POD, a=allocation("gpu-0"))
     change(stage)
+    stored = dict(stage.server.objects)
     assert (await pre_bound(stage, reservation)).reasons == (text,)
-    assert stage.server.writes() == []
+    assert stage.server.writes() == (["PATCH resourceclaims/a"] if watch_lags else [])
+    assert stage.server.objects == stored, "a patch that was sent was refused"
     stage.commits.unreserve(reservation)
     assert "gpu-0" not in stage.taken()
 

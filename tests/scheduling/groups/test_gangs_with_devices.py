@@ -146,8 +146,8 @@ async def test_whichever_write_of_a_shared_claim_fails_all_members_are_bound_in_
 
     def refuse(request: str) -> None:
         nonlocal seen
-        seen += request.startswith("PUT")
-        if request.startswith("PUT") and seen == refused:
+        seen += request.startswith(("PATCH", "PUT"))
+        if request.startswith(("PATCH", "PUT")) and seen == refused:
             raise refusal(403, "refused once")
 
     world.server.before = refuse
