@@ -10,7 +10,7 @@ import pytest
 
 from kscheduler.cli import main
 from kscheduler.sweep.results import Results, read_rows
-from kscheduler.sweep.running import run
+from kscheduler.sweep.running import run, unrun
 from kscheduler.sweep.sweep_file import read_sweep
 from tests.controlplane.process import wait_until
 from tests.sweep.sweeps import write
@@ -35,6 +35,21 @@ def test_it_prints_a_table_keeps_rows_and_goes_on(tmp_path: Path, capsys: pytest
     out, _ = capsys.readouterr()
     assert [line.endswith("done") for line in out.splitlines()[1:]] == [False, False, True, True]
     assert (tmp_path / "s.results" / "results.parquet").exists()
+
+
+def test_the_list_says_which_row_is_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "s.yaml", SWEEP)
+    results = Results(tmp_path / "s.results")
+    first, second, *_ = read_sweep(str(path)).runs()
+    for spec in (first, second):
+        results.put(unrun(spec))
+    row = tmp_path / "s.results" / "runs" / f"{first.key}.parquet"
+    row.write_bytes(row.read_bytes().replace(b"default", b"defautl"))  # the checksum is wrong, the rest is readable
+    assert main(["sweep", str(path), "--list"]) == 0
+    out, err = capsys.readouterr()
+    assert [line.split()[-1] for line in out.splitlines()[1:3]] == ["damaged", "done"]
+    assert str(row) in err
+    assert err.endswith("; the next sweep makes the run again\n")
 
 
 # The long runs keep both workers busy until the signal: the last tiny ones are always missing then.

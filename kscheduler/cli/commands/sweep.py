@@ -66,7 +66,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default=[],
         help="only the runs whose workload or policy has this in its name; given again: this one, too",
     )
-    parser.add_argument("--list", action="store_true", help="print the runs and which are done, and make none")
+    parser.add_argument(
+        "--list", action="store_true", help="print the runs and which are done or damaged, and make none"
+    )
     parser.add_argument(
         "--search",
         action="store_true",
@@ -200,13 +202,21 @@ def _chosen(specs: "Sequence[RunSpec]", only: "Sequence[str]") -> "Sequence[RunS
 
 
 def _list(specs: "Sequence[RunSpec]", results: "Results") -> int:
+    from kscheduler.sweep.results import DamagedRowError
     from kscheduler.text import aligned, printable
 
     done = results.done()
     table: list[tuple[str, ...]] = [("workload", "shape", "policy", "seed", "key", "")]
     for spec in specs:
         names = (spec.workload.name, spec.workload.shape.name, spec.policy.name)
-        state = "done" if spec.key in done else ""
+        state = ""
+        if spec.key in done:
+            try:
+                results.get(spec.key)
+                state = "done"
+            except DamagedRowError as damage:
+                state = "damaged"
+                say(f"{damage}; the next sweep makes the run again")
         table.append((*map(printable, names), str(spec.seed), spec.key, state))
     for line in aligned(table, {3}):
         print(line)
