@@ -1,7 +1,7 @@
 """A sweep of the trace openb on two engines, workers killed on the way: are rows equal, what does a second worker give?
 
     python -m benchmarks.sweeps --data DIR                       510 runs on each engine: hours on two cores
-    python -m benchmarks.sweeps --data DIR --only openb/default  a part; what is done is not made again
+    python -m benchmarks.sweeps --data DIR --only openb/default  a part; runs that are done are not repeated
 
     local   killed after a third of the rows, interrupted after a half, resumed
     dask    on a cluster of this machine, killed after a third
@@ -31,38 +31,38 @@ from kscheduler.sweep.sweeping import sweep
 _FILE: Final = Path(__file__).parents[1] / "deploy" / "examples" / "sweep-openb.yaml"
 _WORKERS: Final = 2
 
-# Told of each row, and of how many there are now.
-Happens = Callable[[int, SweepRow], None]
+# Called with each row, and with how many there are now.
+OnRow = Callable[[int, SweepRow], None]
 
 
-def rows_of(specs: Sequence[RunSpec], engine: SweepEngine, directory: Path, happens: Happens) -> list[SweepRow]:
-    """All rows, of which those that are there already are not made again."""
-    outcome = sweep(specs, engine, Results(directory), lambda done, _, row: happens(done, row), print)
+def rows_of(specs: Sequence[RunSpec], engine: SweepEngine, directory: Path, on_row: OnRow) -> list[SweepRow]:
+    """All rows; runs that are done are not repeated."""
+    outcome = sweep(specs, engine, Results(directory), lambda done, _, row: on_row(done, row), print)
     return outcome.rows
 
 
-def killing(after: int) -> Happens:
+def killing(after: int) -> OnRow:
     """Kills a worker once so many rows are there."""
     killed: list[int] = []
 
-    def happens(done: int, row: SweepRow) -> None:
+    def on_row(done: int, row: SweepRow) -> None:
         if done >= after and not killed:
             killed.append(int(row.worker.rpartition(":")[2]))
             print(f"{done} rows: worker {killed[0]} is killed")
             os.kill(killed[0], signal.SIGKILL)
 
-    return happens
+    return on_row
 
 
-def interrupting(after: int, before: Happens) -> Happens:
+def interrupting(after: int, before: OnRow) -> OnRow:
     """Ends the sweep once so many rows are there."""
 
-    def happens(done: int, row: SweepRow) -> None:
+    def on_row(done: int, row: SweepRow) -> None:
         before(done, row)
         if done >= after:
             raise KeyboardInterrupt
 
-    return happens
+    return on_row
 
 
 def by_local_workers(specs: Sequence[RunSpec], directory: Path, workers: int = _WORKERS) -> list[SweepRow]:

@@ -23,15 +23,17 @@ figure{margin:0}figcaption{font-weight:600}
 svg text{font:12px system-ui,sans-serif;fill:currentColor}
 svg .row{stroke:#8884}svg .dot{fill:var(--dot);fill-opacity:.45}svg .mean{stroke:var(--dot);stroke-width:3}
 """
-# Of these less is better, of the others that are shown more, or neither.
-_LESS: Final = frozenset(("waiting", "gpus_unusable", "nodes_used", "zone_skew", "price", "queue_seconds_p99"))
-_MORE: Final = frozenset(("placed", "gpu_allocated"))
+# Columns in neither set are shown without a best value.
+_LOWER_IS_BETTER: Final = frozenset(
+    ("waiting", "gpus_unusable", "nodes_used", "zone_skew", "price", "queue_seconds_p99")
+)
+_HIGHER_IS_BETTER: Final = frozenset(("placed", "gpu_allocated"))
 _LABELS, _WIDTH, _VALUES, _LINE, _TOP = 190, 260, 70, 22, 8
 _LONGEST_LABEL: Final = 28
 
 
 def sweep_page(rows: Sequence[SweepRow], title: str, found: SearchResult | None = None) -> str:
-    """The page. `found`: of a search."""
+    """The page. `found`: the result of a search."""
     failed = [row for row in rows if row.error]
     of_all = summaries(rows)
     workloads = dict.fromkeys(each.workload for each in of_all)
@@ -46,7 +48,7 @@ def sweep_page(rows: Sequence[SweepRow], title: str, found: SearchResult | None 
             *_overview(of_all),
             *(part for name in workloads for part in _workload(name, rows, of_all)),
             *_failures(failed),
-            *_meanings(),
+            *_column_list(),
             "</main></body></html>\n",
         )
     )
@@ -61,7 +63,7 @@ def _search(found: SearchResult | None) -> Iterator[str]:
         yield "<h2>The search</h2><pre>" + escape("\n".join(search_lines(found))) + "</pre>"
 
 
-# --- over all workloads -----------------------------------------------------------------------------------------------
+# --- all workloads ----------------------------------------------------------------------------------------------------
 
 
 def _overview(of_all: Sequence[PolicySummary]) -> Iterator[str]:
@@ -72,7 +74,7 @@ def _overview(of_all: Sequence[PolicySummary]) -> Iterator[str]:
         return
     yield "<h2>All workloads</h2>"
     for column, title, digits in SHOWN:
-        if column not in _LESS | _MORE:
+        if column not in _LOWER_IS_BETTER | _HIGHER_IS_BETTER:
             continue
         by_place = {(each.workload, each.policy): each.columns[column] for each in of_all if column in each.columns}
         if not by_place:
@@ -95,10 +97,10 @@ def _cells(policies: Sequence[str], cells: Mapping[str, ColumnSpread], column: s
 
 
 def _best(means: Sequence[float], column: str) -> float | None:
-    """`None`: all are alike, or neither more nor less is better."""
-    if column not in _LESS | _MORE or len(set(means)) < 2:
+    """`None`: all are equal, or the column has no better direction."""
+    if column not in _LOWER_IS_BETTER | _HIGHER_IS_BETTER or len(set(means)) < 2:
         return None
-    return min(means) if column in _LESS else max(means)
+    return min(means) if column in _LOWER_IS_BETTER else max(means)
 
 
 # --- one workload -----------------------------------------------------------------------------------------------------
@@ -107,7 +109,7 @@ def _best(means: Sequence[float], column: str) -> float | None:
 def _workload(name: str, rows: Sequence[SweepRow], of_all: Sequence[PolicySummary]) -> Iterator[str]:
     mine = [each for each in of_all if each.workload == name]
     shown = [each for each in SHOWN if any(each[0] in summary.columns for summary in mine)]
-    yield f"<h2>{escape(name)}</h2>{_answer(mine)}<table><thead><tr><th>policy</th><th>runs</th>"
+    yield f"<h2>{escape(name)}</h2>{_best_policy(mine)}<table><thead><tr><th>policy</th><th>runs</th>"
     yield "".join(f"<th>{escape(title)}</th>" for _, title, _ in shown) + "</tr></thead><tbody>"
     for summary in mine:
         yield f"<tr><td>{escape(summary.policy)}</td><td>{summary.rows - summary.failed}</td>"
@@ -118,13 +120,13 @@ def _workload(name: str, rows: Sequence[SweepRow], of_all: Sequence[PolicySummar
     yield '</tbody></table><div class="plots">'
     of_workload = [row for row in rows if workload_of(row) == name and not row.error]
     for column, title, digits in shown:
-        if column in _LESS | _MORE:
+        if column in _LOWER_IS_BETTER | _HIGHER_IS_BETTER:
             yield from _plot(of_workload, column, title, digits)
     yield "</div>"
 
 
-def _answer(mine: Sequence[PolicySummary]) -> str:
-    """Which policy would have left the fewest GPUs that nobody can use."""
+def _best_policy(mine: Sequence[PolicySummary]) -> str:
+    """Which policy left the fewest unusable GPUs."""
     found = sorted(
         (each.columns["gpus_unusable"].mean, each.policy) for each in mine if "gpus_unusable" in each.columns
     )
@@ -183,7 +185,7 @@ def _failures(failed: Sequence[SweepRow]) -> Iterator[str]:
     yield "</tbody></table>"
 
 
-def _meanings() -> Iterator[str]:
+def _column_list() -> Iterator[str]:
     yield "<h2>What the columns are</h2><p>Means over the runs with their standard deviation.</p><dl>"
     for column, title, _ in SHOWN:
         yield f"<dt>{escape(title)} (<code>{column}</code>)</dt><dd>{escape(COLUMNS[column])}</dd>"

@@ -18,10 +18,10 @@ from kscheduler.sweep.run_spec import PlayedPolicy, PolicyPlugin, digest_of
 
 Tree = dict[str, Any]
 
-# Settings that say which pods are a group.
-_OF_GROUPS: Final = ("podGroupAPIs", "topologyLevels", "topologyAPIs")
-_LEARNS: Final = "FragmentationAware"
-_DEVICES: Final = "DeviceShares"
+# Settings that define which pods are a group.
+_GROUP_SETTINGS: Final = ("podGroupAPIs", "topologyLevels", "topologyAPIs")
+_LEARNING_PLUGIN: Final = "FragmentationAware"
+_DEVICE_PLUGIN: Final = "DeviceShares"
 
 
 def default_profile() -> Tree:
@@ -87,16 +87,16 @@ def configured(
 ) -> Configured:
     """The policy as a profile for each of the names. Raises `ConfigError`.
 
-    `beside`: a configuration whose settings about groups and their topology hold where the policy has none.
-    `typical_pods`: for a plugin that learns the mix, which has no time for that here. `has_shared_devices`: pods ask
+    `beside`: a configuration whose settings about groups and their topology apply if the policy has none.
+    `typical_pods`: for a plugin that otherwise learns the mix over time. `has_shared_devices`: pods ask
     for parts of devices, so that DeviceShares must count them.
     """
     tree = json.loads(policy.configuration)
-    tree = {**{key: value for key, value in (beside or {}).items() if key in _OF_GROUPS}, **tree}
+    tree = {**{key: value for key, value in (beside or {}).items() if key in _GROUP_SETTINGS}, **tree}
     profile = tree["profiles"][0]
     if typical_pods:
-        profile = _with_mix(profile, typical_pods)
-    if has_shared_devices and f'"{_DEVICES}"' not in json.dumps(profile.get("plugins", {})):
+        profile = _with_typical_pods(profile, typical_pods)
+    if has_shared_devices and f'"{_DEVICE_PLUGIN}"' not in json.dumps(profile.get("plugins", {})):
         profile = _with_devices(profile)
     tree["profiles"] = [{**profile, "schedulerName": name} for name in names]
     with tempfile.TemporaryDirectory() as folder:
@@ -117,23 +117,23 @@ def _paths(plugins: Sequence[PolicyPlugin], folder: Path) -> Iterator[str]:
             yield str(own / path.name)
 
 
-def _with_mix(profile: Tree, typical_pods: Sequence[Tree]) -> Tree:
-    """Where FragmentationAware is enabled and knows no mix, it knows this one."""
-    if f'"{_LEARNS}"' not in json.dumps(profile.get("plugins", {})):
+def _with_typical_pods(profile: Tree, typical_pods: Sequence[Tree]) -> Tree:
+    """The profile with this mix in the arguments of FragmentationAware, if it is enabled without one."""
+    if f'"{_LEARNING_PLUGIN}"' not in json.dumps(profile.get("plugins", {})):
         return profile
-    settings = [each for each in profile.get("pluginConfig") or [] if each.get("name") == _LEARNS]
+    settings = [each for each in profile.get("pluginConfig") or [] if each.get("name") == _LEARNING_PLUGIN]
     args = (settings[0].get("args") or {}) if settings else {}
     if args.get("typicalPods"):
         return profile
-    others = [each for each in profile.get("pluginConfig") or [] if each.get("name") != _LEARNS]
+    others = [each for each in profile.get("pluginConfig") or [] if each.get("name") != _LEARNING_PLUGIN]
     return {
         **profile,
-        "pluginConfig": [*others, {"name": _LEARNS, "args": {**args, "typicalPods": list(typical_pods)}}],
+        "pluginConfig": [*others, {"name": _LEARNING_PLUGIN, "args": {**args, "typicalPods": list(typical_pods)}}],
     }
 
 
 def _with_devices(profile: Tree) -> Tree:
     plugins = profile.get("plugins") or {}
     multi_point = plugins.get("multiPoint") or {}
-    enabled = [*(multi_point.get("enabled") or []), {"name": _DEVICES}]
+    enabled = [*(multi_point.get("enabled") or []), {"name": _DEVICE_PLUGIN}]
     return {**profile, "plugins": {**plugins, "multiPoint": {**multi_point, "enabled": enabled}}}

@@ -1,12 +1,12 @@
 """The results of a sweep: a directory with a Parquet file for each run that is done.
 
     DIR/runs/KEY.parquet     the row of the run with this key
-    DIR/results.parquet      the rows of the last sweep together, in the order of its grid
+    DIR/results.parquet      all rows of the last sweep, in the order of its grid
     DIR/index.html           the same with plots
 
-A file is written under another name and renamed: it is there with its whole row, or not there. So a run is done if its
-file is there, no row can be there twice, and a process that is killed loses the runs that were under way. Several may
-write to one directory. Checksums tell a file that a disk or a copy has damaged.
+A file is written under a temporary name and renamed, so it exists completely or not at all. A run is done if its file
+exists, no row can exist twice, and a process that is killed loses only the runs in progress. Several processes may
+write to one directory. Checksums detect files that a disk or a copy has damaged.
 """
 
 import os
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SUFFIX: Final = ".parquet"
-TOGETHER: Final = "results.parquet"
+ALL_ROWS: Final = "results.parquet"
 PAGE: Final = "index.html"
 
 
 class DamagedRowError(ValueError):
-    """A file is not what was written there. The text names it."""
+    """A file does not have the content that was written. The message names it."""
 
 
 class Results:
-    """The rows of a directory, which is made if it is not there. Needs pyarrow."""
+    """The rows of a directory, which is created if it does not exist. Needs pyarrow."""
 
     def __init__(self, directory: Path) -> None:
         """Raises `OSError`, `ModuleNotFoundError`."""
@@ -47,7 +47,7 @@ class Results:
         return {path.stem for path in self._runs.iterdir() if path.suffix == _SUFFIX}
 
     def put(self, row: SweepRow) -> None:
-        """Keep a row; one that tells of an error is not kept, so that the run is made again. Raises `OSError`."""
+        """Store a row; one with an error is not stored, so that the run is repeated. Raises `OSError`."""
         if not row.error:
             self._write([row], self._runs / f"{row.key}{_SUFFIX}")
 
@@ -60,32 +60,32 @@ class Results:
         return rows[0]
 
     def forget(self, key: str) -> None:
-        """The run is not done. Raises `OSError`."""
+        """Remove the row: the run counts as not done. Raises `OSError`."""
         (self._runs / f"{key}{_SUFFIX}").unlink(missing_ok=True)
 
-    def write_together(self, rows: Sequence[SweepRow]) -> Path:
+    def write_all(self, rows: Sequence[SweepRow]) -> Path:
         """One file with these rows. Raises `OSError`."""
-        path = self.directory / TOGETHER
+        path = self.directory / ALL_ROWS
         self._write(rows, path)
         return path
 
     def write_page(self, text: str) -> Path:
         """The page. Raises `OSError`."""
         path = self.directory / PAGE
-        with _whole(path) as unfinished:
+        with _atomic(path) as unfinished:
             unfinished.write_text(text, encoding="utf-8")
         return path
 
     def _write(self, rows: Sequence[SweepRow], path: Path) -> None:
         from pyarrow import parquet
 
-        with _whole(path) as unfinished:
+        with _atomic(path) as unfinished:
             parquet.write_table(as_table(rows), unfinished, write_page_checksum=True)
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A file to write to, which becomes this one if nothing fails; otherwise what was there stays."""
+def _atomic(path: Path) -> Iterator[Path]:
+    """A temporary file that replaces this one on success; on failure the old content stays."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield unfinished
@@ -95,7 +95,7 @@ def _whole(path: Path) -> Iterator[Path]:
 
 
 def read_rows(path: Path) -> list[SweepRow]:
-    """The rows of a file of ours. Raises `DamagedRowError`, `OSError`."""
+    """The rows of a file that this module wrote. Raises `DamagedRowError`, `OSError`."""
     from pyarrow import ArrowException, parquet
 
     try:
@@ -103,7 +103,7 @@ def read_rows(path: Path) -> list[SweepRow]:
             table = parquet.ParquetFile(file, page_checksum_verification=True).read()
         return [SweepRow(**row) for row in table.to_pylist()]
     except (ArrowException, OSError, TypeError, UnicodeDecodeError) as problem:
-        # Arrow's reports of damage are OSErrors, too, but without an errno.
+        # Arrow reports damage as OSError, too, but without an errno.
         if isinstance(problem, OSError) and problem.errno is not None:
             raise
         raise DamagedRowError(f"{path}: it is damaged ({str(problem).strip()})") from None

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-# What is measured of the machine: two runs of one key differ in these columns alone.
+# Two runs with the same key differ only in these columns.
 MEASURED: Final = ("run_seconds", "cpu_seconds", "worker")
 
 
@@ -47,7 +47,7 @@ class SweepRow(msgspec.Struct, frozen=True):
     worker: str = ""
 
     def without_measured(self) -> "SweepRow":
-        """What must be equal wherever and whenever the run is made."""
+        """The columns that must be equal wherever and whenever the run is executed."""
         return msgspec.structs.replace(self, run_seconds=None, cpu_seconds=None, worker="")
 
 
@@ -59,7 +59,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "seed": "what was drawn at random; 0 of a recording, in which nothing is",
     "version": "of kscheduler, with a digest of its source",
     "error": "why the run has no result; empty: it has one",
-    "pods": "pods that came",
+    "pods": "pods that arrived",
     "placed": "of these, pods that got a node",
     "waiting": "of these, pods without a node at the end; of a trace those that were tried once and found none",
     "evicted": "victims of preemption",
@@ -68,13 +68,13 @@ COLUMNS: Final[Mapping[str, str]] = {
     "cpu_allocated": "cpu that pods request, in % of what all nodes have",
     "memory_allocated": "memory, likewise",
     "gpu_allocated": "GPUs, likewise; of a trace their thousandths",
-    "gpu_allocated_95": "of a trace: the same when pods that ask for 95 % of all GPUs have come",
+    "gpu_allocated_95": "of a trace: the same when pods that ask for 95 % of all GPUs have arrived",
     "gpu_allocated_100": "the same at 100 %",
     "gpu_allocated_130": "the same at 130 %",
     "cpu_unusable": "cpu on cordoned nodes, and on those where no typical pod that asks for it fits, in % of free cpu",
     "memory_unusable": "memory, likewise",
     "gpu_unusable": "GPUs, likewise; of a trace by device",
-    "gpus_free": "GPUs that nobody requests",
+    "gpus_free": "GPUs that no pod requests",
     "gpus_unusable": "of these, GPUs that no typical pod could use",
     "gpu_fragmented": "of a trace: F of the FGD paper, in % of the idle GPUs",
     "zone_skew": "most pods in a zone less fewest",
@@ -84,5 +84,5 @@ COLUMNS: Final[Mapping[str, str]] = {
     "placements": "digest of each pod's node (and devices): equal if and only if all pods went to the same places",
     "run_seconds": "measured: how long the run took",
     "cpu_seconds": "measured: its CPU time",
-    "worker": "measured: the host and process that made it",
+    "worker": "measured: the host and process that executed it",
 }

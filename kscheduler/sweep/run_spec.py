@@ -1,9 +1,9 @@
-"""What a run is made of, as values that can be sent elsewhere, and its key.
+"""The parts of a run, as values that can be sent to other processes, and its key.
 
     key = hash of (policy, workload with its node shape, seed, version of the code)
 
-Files count by their content and not by their path: a recording that is moved, or a plugin that is touched, is no new
-run. A spec is complete but for the data of traces and recordings, which must be where it says, with that content.
+Files count by their content and not by their path: moving a recording or touching a plugin does not change the key. A
+spec is complete except for the data of traces and recordings, which must be under the given path with that content.
 """
 
 import hashlib
@@ -26,18 +26,18 @@ class NodeShaping(msgspec.Struct, frozen=True):
     """How a workload's nodes are changed."""
 
     name: str = ""
-    """Empty: they are not."""
+    """Empty: unchanged."""
     scale: tuple[tuple[str, float], ...] = ()
     """By resource, what allocatable is multiplied by."""
     share: float = 1.0
-    """How many of the nodes there are, evenly taken from all."""
+    """The share of the nodes that exist, picked evenly from all."""
 
     def has_node(self, index: int) -> bool:
-        """Whether the node at this place in the order of all is there."""
+        """Whether the node at this index of all nodes exists."""
         return int((index + 1) * self.share) > int(index * self.share)
 
 
-AS_THEY_ARE: Final = NodeShaping()
+UNCHANGED: Final = NodeShaping()
 
 
 class TraceWorkload(msgspec.Struct, frozen=True, tag="openb"):
@@ -49,7 +49,7 @@ class TraceWorkload(msgspec.Struct, frozen=True, tag="openb"):
     arrival: float
     digest: str
     """Of its files."""
-    shape: NodeShaping = AS_THEY_ARE
+    shape: NodeShaping = UNCHANGED
 
 
 class SyntheticWorkload(msgspec.Struct, frozen=True, tag="synthetic"):
@@ -58,7 +58,7 @@ class SyntheticWorkload(msgspec.Struct, frozen=True, tag="synthetic"):
     name: str
     scale: float
     arrival: float
-    shape: NodeShaping = AS_THEY_ARE
+    shape: NodeShaping = UNCHANGED
 
 
 class RecordedWorkload(msgspec.Struct, frozen=True, tag="recording"):
@@ -69,11 +69,11 @@ class RecordedWorkload(msgspec.Struct, frozen=True, tag="recording"):
     digest: str
     """Of its segments."""
     gpu: str
-    shape: NodeShaping = AS_THEY_ARE
+    shape: NodeShaping = UNCHANGED
 
 
 class GeneratedNodes(Settings, frozen=True):
-    """Nodes that are alike."""
+    """Equal nodes."""
 
     count: int = 1
     allocatable: dict[str, str] = msgspec.field(default_factory=dict)
@@ -86,10 +86,10 @@ class GeneratedNodes(Settings, frozen=True):
 
 
 class GeneratedPods(Settings, frozen=True):
-    """Pods that are alike."""
+    """Equal pods."""
 
     weight: int = 1
-    """How many of them come, in relation to the others."""
+    """How many of them arrive, relative to the other kinds."""
     requests: dict[str, str] = msgspec.field(default_factory=dict)
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     priority: int = 0
@@ -98,7 +98,7 @@ class GeneratedPods(Settings, frozen=True):
 
 
 class GeneratedWorkload(msgspec.Struct, frozen=True, tag="generated"):
-    """Pods of some kinds that come at random moments to nodes of some kinds, and end when they have run."""
+    """Pods of some kinds that arrive at random times on nodes of some kinds, and end after a random run time."""
 
     name: str
     nodes: tuple[GeneratedNodes, ...]
@@ -109,7 +109,7 @@ class GeneratedWorkload(msgspec.Struct, frozen=True, tag="generated"):
     life_seconds: float
     """How long a pod runs, on average; 0: to the end."""
     gpu: str
-    shape: NodeShaping = AS_THEY_ARE
+    shape: NodeShaping = UNCHANGED
 
 
 Workload: TypeAlias = TraceWorkload | SyntheticWorkload | RecordedWorkload | GeneratedWorkload
@@ -121,7 +121,7 @@ class PolicyPlugin(msgspec.Struct, frozen=True):
     path: str
     digest: str
     text: str = ""
-    """Of a file: for where there is no such file with this content. Empty: a module."""
+    """The content of a file, used where the path does not have it. Empty: a module."""
 
 
 class PlayedPolicy(msgspec.Struct, frozen=True):
@@ -160,7 +160,7 @@ class RunSpec(msgspec.Struct, frozen=True):
 
 @cache
 def code_version() -> str:
-    """The version of kscheduler with a digest of its source: what is decided may depend on any part of it."""
+    """The version of kscheduler with a digest of its source: any part of it may change a decision."""
     package, digest = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(package.rglob("*")):
         if path.suffix in (".py", ".json", ".yaml", ".txt"):
@@ -179,6 +179,6 @@ def digest_of(paths: Iterable[Path]) -> str:
 
 @lru_cache(maxsize=10_000)
 def _digest_of(path: Path, _size: int, _changed: int) -> bytes:
-    """Each run of a worker asks, and a recording may be large."""
+    """Cached: each run of a worker asks for it, and a recording may be large."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").digest()

@@ -1,4 +1,4 @@
-"""A run: a function of its spec, and of nothing else."""
+"""Executes a run, which is a function of its spec and of nothing else."""
 
 import hashlib
 import os
@@ -15,11 +15,11 @@ from kscheduler.assembly import Assembly
 from kscheduler.recorder.alternatives.run_measurements import quantile
 from kscheduler.recorder.replaying.replay import last_run_of
 from kscheduler.state.cache import Cache
-from kscheduler.sweep.moments import moment_of
+from kscheduler.sweep.cluster_samples import sample_of
 from kscheduler.sweep.policies import configured
 from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import (
-    AS_THEY_ARE,
+    UNCHANGED,
     NodeShaping,
     RecordedWorkload,
     RunSpec,
@@ -38,27 +38,27 @@ from kscheduler.sweep.trace.synthetic import synthetic_run
 from kscheduler.sweep.trace.trace_objects import GPU, WHOLE, Machine, Run, TraceTask, as_typical_pods
 
 _SHOWN: Final = (95, 100, 130)
-# Of the percents that arrive: a run ends with the task that would exceed them.
-_NEAR: Final = 5
-_LONGEST_ERROR: Final = 1000
+# A run ends with the task that would exceed the demand: its last point may be this much below.
+_TOLERANCE_PERCENT: Final = 5
+_MAX_ERROR: Final = 1000
 
 
 class FailedPluginError(RuntimeError):
-    """A plugin has failed, so that the pods are not where the policy would have put them."""
+    """A plugin failed, so the placements are not those of the policy."""
 
 
 class StaleDataError(ValueError):
-    """The data or the code is not what the spec was made for."""
+    """The data or the code differs from that of the spec."""
 
 
 def run(spec: RunSpec) -> SweepRow:
-    """The row of a run, also where it fails: `error` says why."""
+    """Execute a run and return its row. If it fails, `error` of the row says why."""
     began, began_cpu = time.perf_counter(), time.process_time()
-    row = unrun(spec)
+    row = empty_row(spec)
     try:
-        values = _played(spec)
+        values = _row_values(spec)
     except Exception as failure:  # noqa: BLE001  a run that fails must not end the others
-        row = msgspec.structs.replace(row, error=f"{type(failure).__name__}: {failure}"[:_LONGEST_ERROR])
+        row = msgspec.structs.replace(row, error=f"{type(failure).__name__}: {failure}"[:_MAX_ERROR])
     else:
         row = msgspec.structs.replace(row, **values)
     return msgspec.structs.replace(
@@ -69,15 +69,21 @@ def run(spec: RunSpec) -> SweepRow:
     )
 
 
-def unrun(spec: RunSpec, error: str = "") -> SweepRow:
+def empty_row(spec: RunSpec, error: str = "") -> SweepRow:
     """The row of a run that has no result."""
     workload = spec.workload
     return SweepRow(
-        spec.key, spec.policy.name, workload.name, workload.shape.name, spec.seed, spec.version, error[:_LONGEST_ERROR]
+        spec.key,
+        spec.policy.name,
+        workload.name,
+        workload.shape.name,
+        spec.seed,
+        spec.version,
+        error[:_MAX_ERROR],
     )
 
 
-def _played(spec: RunSpec) -> dict[str, Any]:
+def _row_values(spec: RunSpec) -> dict[str, Any]:
     if spec.version != code_version():
         raise StaleDataError(
             f"the run is one of kscheduler {spec.version}, and this process has {code_version()}: "
@@ -85,15 +91,15 @@ def _played(spec: RunSpec) -> dict[str, Any]:
         )
     workload = spec.workload
     if isinstance(workload, TraceWorkload | SyntheticWorkload):
-        return _of_trace(spec, workload)
+        return _trace_values(spec, workload)
     if isinstance(workload, RecordedWorkload):
         if recording_digest(Path(workload.path)) != workload.digest:
             raise StaleDataError(
                 f"{workload.path}: the recording is not the one that the sweep began with: if a scheduler still writes "
                 "into it, copy it and name the copy in the sweep file; if it was replaced, start the command again"
             )
-        return _of_timed(recorded_run(workload, spec.policy))
-    return _of_timed(generated_run(workload, spec.policy, spec.seed))
+        return _timed_values(recorded_run(workload, spec.policy))
+    return _timed_values(generated_run(workload, spec.policy, spec.seed))
 
 
 def recording_digest(path: Path) -> str:
@@ -109,7 +115,7 @@ def trace_digest(directory: Path, workload: str) -> str:
 # --- traces -----------------------------------------------------------------------------------------------------------
 
 
-def _of_trace(spec: RunSpec, workload: TraceWorkload | SyntheticWorkload) -> dict[str, Any]:
+def _trace_values(spec: RunSpec, workload: TraceWorkload | SyntheticWorkload) -> dict[str, Any]:
     run, tasks = _drawn(workload, spec.seed)
     run = msgspec.structs.replace(run, nodes=_shaped(run.nodes, workload.shape))
     if not any(machine.gpus for machine in run.nodes):
@@ -131,17 +137,17 @@ def _of_trace(spec: RunSpec, workload: TraceWorkload | SyntheticWorkload) -> dic
         if not placement.node
     ]
     cache = player.assembly.cache
-    moment = moment_of(cache, [*player.cluster.pods(), *waiting], GPU)
+    sample = sample_of(cache, [*player.cluster.pods(), *waiting], GPU)
     total = WHOLE * sum(machine.gpus for machine in run.nodes)
     return {
-        **msgspec.structs.asdict(moment),
+        **msgspec.structs.asdict(sample),
         "pods": len(run.tasks),
         "placed": len(run.tasks) - len(waiting),
         "waiting": len(waiting),
         "evicted": 0,
         "nodes": len(run.nodes),
         "gpu_allocated": 100 * (total - idle.idle) / total,
-        **{f"gpu_allocated_{percent}": _at(points, percent) for percent in _SHOWN},
+        **{f"gpu_allocated_{percent}": _point_at(points, percent) for percent in _SHOWN},
         "gpu_unusable": 100 * idle.unusable / idle.idle if idle.idle else 0.0,
         "gpus_free": idle.idle / WHOLE,
         "gpus_unusable": idle.unusable / WHOLE,
@@ -150,10 +156,10 @@ def _of_trace(spec: RunSpec, workload: TraceWorkload | SyntheticWorkload) -> dic
     }
 
 
-def _at(points: dict[int, float], percent: int) -> float | None:
+def _point_at(points: dict[int, float], percent: int) -> float | None:
     """The point at this percent, or on few nodes, of which each is several percent, the last one before it."""
     before = [each for each in points if each <= percent]
-    return points[max(before)] if before and max(points) >= percent - _NEAR else None
+    return points[max(before)] if before and max(points) >= percent - _TOLERANCE_PERCENT else None
 
 
 def _drawn(workload: TraceWorkload | SyntheticWorkload, seed: int) -> tuple[Run, list[TraceTask]]:
@@ -171,7 +177,7 @@ def _drawn(workload: TraceWorkload | SyntheticWorkload, seed: int) -> tuple[Run,
 
 def _shaped(nodes: tuple[Machine, ...], shape: NodeShaping) -> tuple[Machine, ...]:
     """The same tasks come, whatever the shape."""
-    if shape == AS_THEY_ARE:
+    if shape == UNCHANGED:
         return nodes
     factors = dict(shape.scale)
     return tuple(
@@ -186,17 +192,17 @@ def _shaped(nodes: tuple[Machine, ...], shape: NodeShaping) -> tuple[Machine, ..
     )
 
 
-# --- workloads with a time of their own -------------------------------------------------------------------------------
+# --- workloads in virtual time ---------------------------------------------------------------------------------------
 
 
-def _of_timed(timed: TimedRun) -> dict[str, Any]:
+def _timed_values(timed: TimedRun) -> dict[str, Any]:
     measured = timed.end()
     _check_plugins(timed.run.assembly)
     waits = measured.queue_seconds
     cache: Cache = timed.run.assembly.cache
     return {
-        **timed.moments.mean(),
-        "pods": timed.came,
+        **timed.samples.mean(),
+        "pods": timed.arrived,
         "placed": len(measured.placed),
         "waiting": len(measured.pending),
         "evicted": len(measured.evicted),

@@ -1,20 +1,19 @@
-"""Weights that serve a goal, found by successive halving, and how sure it is that they are the best of those tried.
+"""Searches the weights with the lowest loss by successive halving, and estimates the confidence in the winner.
 
-Many candidates are played with few seeds, the best of each `keep` stay and are played with more, until the last few
-are played with all (Jamieson and Talwalkar, AISTATS 2016). The rows are those of any sweep: what is there is not made
-again.
+Many candidates run with few seeds; the best of each `keep` run with more, until the last few run with all (Jamieson and
+Talwalkar, AISTATS 2016). The rows are those of any sweep: runs that are done are not repeated.
 
-Who wins a contest of many has been lucky, too. So the finalists and the policy as it is are played once more with as
-many seeds that nobody has seen, and it is these rows that say how good the winner is. They are drawn again a thousand
-times, with replacement, within each workload: the share of draws in which the winner is still the best of the finalists
-is how sure it is. A recording has no seeds: it is one sample, of which nothing can be drawn.
+The winner among many candidates is partly lucky (selection bias). So the finalists and the policy with its own weights
+run once more with as many unseen seeds, and only these rows say how good the winner is. Bootstrap: they are resampled a
+thousand times, with replacement, within each workload. The confidence is the share of resamples in which the winner is
+still the best finalist. A recording has no seeds: it is a single sample, which cannot be resampled.
 
-    loss of a row, lower is better        packing   GPUs not allocated, of a trace; else nodes with pods
-                                          waiting   mean seconds in the queue, a pod that waits at the end as an hour
+    loss of a row, lower is better        packing   GPUs not allocated, of a trace; otherwise nodes with pods
+                                          waiting   mean seconds in the queue; an hour for a pod that waits at the end
                                           skew      most pods in a zone less fewest
                                           price     of the nodes with pods
 
-Losses of workloads are comparable as parts of the mean loss of all candidates in the same workload with the same seed.
+To make workloads comparable, a loss is divided by the mean loss of all candidates in the same workload and seed.
 """
 
 import math
@@ -31,14 +30,14 @@ from kscheduler.sweep.policies import check
 from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import PlayedPolicy, RunSpec, code_version
 from kscheduler.sweep.summary import workload_of
-from kscheduler.sweep.sweep_file import Sweep, goes_with, seeds_of, with_weights
+from kscheduler.sweep.sweep_file import Sweep, is_compatible, seeds_of, with_weights
 from kscheduler.sweep.sweep_settings import SearchSettings
 
-_DRAWS: Final = 1000
-_END_WAIT_SECONDS: Final = 3600.0
+_RESAMPLES: Final = 1000
+_UNPLACED_WAIT_SECONDS: Final = 3600.0
 
-# Makes the runs that are missing, and returns the rows of all.
-Make = Callable[[Sequence[RunSpec]], Sequence[SweepRow]]
+# Executes the runs that are not done, and returns the rows of all.
+ExecuteRuns = Callable[[Sequence[RunSpec]], Sequence[SweepRow]]
 # A workload and a seed.
 Block = tuple[str, int]
 
@@ -53,48 +52,48 @@ class SearchRound(msgspec.Struct, frozen=True):
 
 
 class Finalist(msgspec.Struct, frozen=True):
-    """A candidate of the last round, or the policy as it is, with unseen seeds."""
+    """A candidate of the last round, or the policy with its own weights, over the unseen seeds."""
 
     policy: str
     loss: float
-    """Of the mean of all finalists: 1 is as good as they are on average, lower is better."""
+    """Relative to the mean of all finalists, which is 1; lower is better."""
     is_base: bool
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """What was found."""
+    """The result of a search."""
 
     goal: str
     policy: str
     winner: str
     weights: Mapping[str, int]
-    sure: float | None
-    """The share of draws in which the winner is the best of the finalists; `None`: nothing can be drawn."""
-    gain: float
-    """How much lower the winner's loss is than that of the policy as it is, of the latter: 0.1 is a tenth."""
-    gain_low: float | None
-    gain_high: float | None
-    """95 of 100 draws have a gain between these."""
+    confidence: float | None
+    """The share of resamples in which the winner is the best finalist; `None`: there is nothing to resample."""
+    improvement: float
+    """How much lower the winner's loss is than with the policy's own weights, relative to it: 0.1 is a tenth."""
+    improvement_low: float | None
+    improvement_high: float | None
+    """The 95 % confidence interval of the improvement."""
     samples: int
-    """How many pairs of workload and unseen seed that rests on."""
+    """How many pairs of workload and unseen seed there are."""
     rounds: tuple[SearchRound, ...]
     finalists: tuple[Finalist, ...]
     failed: tuple[str, ...] = ()
-    """Candidates that were dropped because a run failed, with its error."""
+    """Candidates that were dropped because a run failed, each with the error."""
 
 
-def search(sweep: Sweep, settings: SearchSettings, make: Make) -> SearchResult:
-    """Raises `ConfigError`, and what `make` raises."""
-    return _Search(sweep, settings, make).result()
+def search(sweep: Sweep, settings: SearchSettings, execute: ExecuteRuns) -> SearchResult:
+    """Raises `ConfigError`, and what `execute` raises."""
+    return _Search(sweep, settings, execute).result()
 
 
 class _Search:
-    def __init__(self, sweep: Sweep, settings: SearchSettings, make: Make) -> None:
-        self._sweep, self._settings, self._make = sweep, settings, make
+    def __init__(self, sweep: Sweep, settings: SearchSettings, execute: ExecuteRuns) -> None:
+        self._sweep, self._settings, self._execute = sweep, settings, execute
         self._base = sweep.bases[settings.policy]
         if self._base.kind != "profile":
             raise config_error("search.policy", f"{self._base.name} has no weights to be chosen")
-        self._workloads = [each for each in sweep.workloads if goes_with(self._base, each)]
+        self._workloads = [each for each in sweep.workloads if is_compatible(self._base, each)]
         self._weights = {with_weights(self._base, each).name: each for each in _combinations(settings)}
         check(with_weights(self._base, next(iter(self._weights.values()))), "search.weights")
         self._failed: dict[str, str] = {}
@@ -107,7 +106,7 @@ class _Search:
             kept = ranked if is_last else ranked[: math.ceil(len(names) / self._settings.keep)]
             rounds.append(SearchRound(seeds, len(names), tuple(kept)))
             names = kept
-        return self._confirmed(names, tuple(rounds))
+        return self._evaluated(names, tuple(rounds))
 
     def _ranked(self, names: Sequence[str], seeds: tuple[int, ...]) -> list[str]:
         losses = self._losses([with_weights(self._base, self._weights[name]) for name in names], seeds)
@@ -117,7 +116,7 @@ class _Search:
         return sorted(means, key=lambda name: (means[name], names.index(name)))
 
     def _losses(self, policies: Sequence[PlayedPolicy], seeds: tuple[int, ...]) -> dict[str, dict[Block, float]]:
-        """By candidate and block, of the mean of all candidates in the block; without those that failed."""
+        """By candidate and block, relative to the mean of all candidates in the block; without those that failed."""
         version = code_version()
         specs = [
             RunSpec(policy, workload, seed, version)
@@ -126,7 +125,7 @@ class _Search:
             for seed in seeds_of(workload, seeds)
         ]
         found: dict[str, dict[Block, float]] = {policy.name: {} for policy in policies}
-        for row in self._make(specs):
+        for row in self._execute(specs):
             if row.error:
                 self._failed.setdefault(row.policy, row.error)
                 found.pop(row.policy, None)
@@ -139,7 +138,7 @@ class _Search:
             for name, of_blocks in found.items()
         }
 
-    def _confirmed(self, names: Sequence[str], rounds: tuple[SearchRound, ...]) -> SearchResult:
+    def _evaluated(self, names: Sequence[str], rounds: tuple[SearchRound, ...]) -> SearchResult:
         first = max(self._sweep.seeds) + 1
         unseen = tuple(range(first, first + len(self._sweep.seeds)))
         finalists = [with_weights(self._base, self._weights[name]) for name in names]
@@ -148,17 +147,17 @@ class _Search:
         if not names or self._base.name not in losses:
             raise config_error("search", f"a finalist failed: {next(iter(self._failed.values()))}")
         winner, base = names[0], self._base.name
-        sure, gains = self._drawn(winner, names, losses)
-        gains.sort()
+        confidence, improvements = self._bootstrap(winner, names, losses)
+        improvements.sort()
         return SearchResult(
             goal=self._settings.goal,
             policy=base,
             winner=winner,
             weights=self._weights[winner],
-            sure=sure,
-            gain=_gain(losses, winner, base, list(losses[winner])),
-            gain_low=gains[int(0.025 * len(gains))] if gains else None,
-            gain_high=gains[int(0.975 * len(gains)) - 1] if gains else None,
+            confidence=confidence,
+            improvement=_improvement(losses, winner, base, list(losses[winner])),
+            improvement_low=improvements[int(0.025 * len(improvements))] if improvements else None,
+            improvement_high=improvements[int(0.975 * len(improvements)) - 1] if improvements else None,
             samples=len(losses[winner]),
             rounds=rounds,
             finalists=tuple(
@@ -167,7 +166,7 @@ class _Search:
             failed=tuple(f"{name}: {error}" for name, error in self._failed.items()),
         )
 
-    def _drawn(
+    def _bootstrap(
         self, winner: str, names: Sequence[str], losses: Mapping[str, Mapping[Block, float]]
     ) -> tuple[float | None, list[float]]:
         by_workload: dict[str, list[Block]] = {}
@@ -175,17 +174,17 @@ class _Search:
             by_workload.setdefault(block[0], []).append(block)
         if all(len(blocks) == 1 for blocks in by_workload.values()):
             return None, []
-        chance, wins, gains = Random(self._settings.seed), 0.0, list[float]()  # noqa: S311  nothing is secret
-        for _ in range(_DRAWS):
-            drawn = [block for blocks in by_workload.values() for block in chance.choices(blocks, k=len(blocks))]
-            means = {name: fmean(losses[name][block] for block in drawn) for name in names}
+        rng, wins, improvements = Random(self._settings.seed), 0.0, list[float]()  # noqa: S311  nothing is secret
+        for _ in range(_RESAMPLES):
+            resample = [block for blocks in by_workload.values() for block in rng.choices(blocks, k=len(blocks))]
+            means = {name: fmean(losses[name][block] for block in resample) for name in names}
             best = [name for name in names if means[name] == min(means.values())]
-            wins += (winner in best) / len(best)  # of equal ones each is as likely the best
-            gains.append(_gain(losses, winner, self._base.name, drawn))
-        return wins / _DRAWS, gains
+            wins += (winner in best) / len(best)  # a tie counts in equal parts
+            improvements.append(_improvement(losses, winner, self._base.name, resample))
+        return wins / _RESAMPLES, improvements
 
 
-def _gain(losses: Mapping[str, Mapping[Block, float]], winner: str, base: str, blocks: Sequence[Block]) -> float:
+def _improvement(losses: Mapping[str, Mapping[Block, float]], winner: str, base: str, blocks: Sequence[Block]) -> float:
     before, after = (fmean(losses[name][block] for block in blocks) for name in (base, winner))
     return 1 - after / before if before else 0.0
 
@@ -198,7 +197,7 @@ def _combinations(settings: SearchSettings) -> list[dict[str, int]]:
 
 
 def _rounds(candidates: int, keep: int, seeds: int) -> list[int]:
-    """With how many seeds each round is played: of 27 candidates, a third of which stays, and 9 seeds with 1, 3, 9."""
+    """The number of seeds of each round: 1, 3, 9 for 27 candidates of which a third stays, and 9 seeds."""
     count = 1
     while candidates > keep:
         candidates = math.ceil(candidates / keep)
@@ -207,7 +206,7 @@ def _rounds(candidates: int, keep: int, seeds: int) -> list[int]:
 
 
 def loss(row: SweepRow, goal: str) -> float:
-    """Lower is better. Raises `ConfigError` where the workload has nothing of it."""
+    """Lower is better. Raises `ConfigError` if the workload has no such figure."""
     match goal:
         case "packing":
             if row.gpu_allocated_130 is not None or row.gpu_fragmented is not None:
@@ -216,7 +215,7 @@ def loss(row: SweepRow, goal: str) -> float:
         case "waiting":
             pods, waiting = row.pods or 1, row.waiting or 0
             mean = row.queue_seconds_mean or 0.0
-            return ((row.placed or 0) * mean + waiting * _END_WAIT_SECONDS) / pods
+            return ((row.placed or 0) * mean + waiting * _UNPLACED_WAIT_SECONDS) / pods
         case "skew":
             found = row.zone_skew
         case _:

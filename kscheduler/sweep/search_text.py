@@ -1,4 +1,4 @@
-"""What a search has found, in words."""
+"""The result of a search as text."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,16 +6,16 @@ from typing import Final
 from kscheduler.sweep.search import SearchResult
 from kscheduler.text import aligned, printable
 
-# A share of draws below which another finalist may as well be the best.
-_NOT_SURE: Final = 0.5
+# Below this confidence another finalist is as likely the best.
+_MIN_CONFIDENCE: Final = 0.5
 
 
 def search_lines(found: SearchResult) -> Iterator[str]:
     """A line for each fact."""
     weights = ", ".join(f"{plugin} {weight}" for plugin, weight in found.weights.items())
     yield f"{found.goal}: {printable(weights)} of {printable(found.policy)}"
-    yield f"  {_sure(found)}"
-    yield f"  {_gain(found)}"
+    yield f"  {_confidence_text(found)}"
+    yield f"  {_improvement_text(found)}"
     yield ""
     for number, each in enumerate(found.rounds, 1):
         yield f"round {number}: {each.candidates} candidates, {each.seeds} seeds each, {len(each.kept)} stay"
@@ -29,20 +29,21 @@ def search_lines(found: SearchResult) -> Iterator[str]:
         yield f"dropped: {printable(text)}"
 
 
-def _sure(found: SearchResult) -> str:
-    if found.sure is None:
-        return "how sure that is cannot be said: each workload was played once, as recordings are"
+def _confidence_text(found: SearchResult) -> str:
+    if found.confidence is None:
+        return "confidence unknown: each workload ran only once, as recordings do"
     others = len(found.finalists) - 2
     if not others:
         return "it was the only finalist"
-    text = f"best of the {others + 1} finalists in {found.sure:.0%} of 1,000 draws of the unseen runs"
-    return text if found.sure >= _NOT_SURE else f"NOT SURE: {text}; more seeds could tell"
+    text = f"best of the {others + 1} finalists in {found.confidence:.0%} of 1,000 draws of the unseen runs"
+    return text if found.confidence >= _MIN_CONFIDENCE else f"UNCERTAIN: {text}; more seeds could tell"
 
 
-def _gain(found: SearchResult) -> str:
-    words = f"{abs(found.gain):.1%} {'less' if found.gain >= 0 else 'more'} loss than with the weights as they are"
-    if found.gain_low is None or found.gain_high is None:
-        return words
-    is_open = found.gain_low <= 0 <= found.gain_high
+def _improvement_text(found: SearchResult) -> str:
+    direction = "less" if found.improvement >= 0 else "more"
+    text = f"{abs(found.improvement):.1%} {direction} loss than with the weights as they are"
+    if found.improvement_low is None or found.improvement_high is None:
+        return text
+    is_open = found.improvement_low <= 0 <= found.improvement_high
     chance = "; that may be chance" if is_open else ""
-    return f"{words} (95 % of the draws: {found.gain_low:.1%} to {found.gain_high:.1%}{chance})"
+    return f"{text} (95 % of the draws: {found.improvement_low:.1%} to {found.improvement_high:.1%}{chance})"

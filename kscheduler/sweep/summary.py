@@ -1,4 +1,4 @@
-"""The rows of a sweep together: for each workload and policy the mean over the seeds, and how far they are apart."""
+"""Summaries of a sweep's rows: mean and standard deviation over the seeds, for each workload and policy."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean, stdev
@@ -45,11 +45,11 @@ class PolicySummary(msgspec.Struct, frozen=True):
 
 
 def summaries(rows: Iterable[SweepRow]) -> list[PolicySummary]:
-    """By workload and policy, in the order in which they first come."""
-    together: dict[tuple[str, str], list[SweepRow]] = {}
+    """By workload and policy, in the order of their first rows."""
+    by_name: dict[tuple[str, str], list[SweepRow]] = {}
     for row in rows:
-        together.setdefault((workload_of(row), row.policy), []).append(row)
-    return [_summary(*names, found) for names, found in together.items()]
+        by_name.setdefault((workload_of(row), row.policy), []).append(row)
+    return [_summary(*names, found) for names, found in by_name.items()]
 
 
 def workload_of(row: SweepRow) -> str:
@@ -58,9 +58,9 @@ def workload_of(row: SweepRow) -> str:
 
 
 def _summary(workload: str, policy: str, rows: Sequence[SweepRow]) -> PolicySummary:
-    sound = [row for row in rows if not row.error]
-    columns = {name: spread for name, _, _ in SHOWN if (spread := spread_of(sound, name)) is not None}
-    return PolicySummary(workload, policy, len(rows), len(rows) - len(sound), columns)
+    succeeded = [row for row in rows if not row.error]
+    columns = {name: spread for name, _, _ in SHOWN if (spread := spread_of(succeeded, name)) is not None}
+    return PolicySummary(workload, policy, len(rows), len(rows) - len(succeeded), columns)
 
 
 def spread_of(rows: Iterable[SweepRow], column: str) -> ColumnSpread | None:
@@ -93,5 +93,5 @@ def spread_text(spread: ColumnSpread | None, digits: int) -> str:
     """The mean with the deviation; a dash where there is no value."""
     if spread is None:
         return "-"
-    apart = f" ±{spread.deviation:.{digits}f}" if spread.count > 1 else ""
-    return f"{spread.mean:,.{digits}f}{apart}"
+    deviation = f" ±{spread.deviation:.{digits}f}" if spread.count > 1 else ""
+    return f"{spread.mean:,.{digits}f}{deviation}"

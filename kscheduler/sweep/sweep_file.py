@@ -1,7 +1,7 @@
-"""The file of `kscheduler sweep`: typed, strict, and all of its mistakes at once.
+"""Reads the file of `kscheduler sweep`: typed, strict, all problems reported at once.
 
-The files that it names are looked at here, before the first run: configurations and plugins are loaded, traces and
-recordings are digested. Paths begin at the folder of the file.
+Files that it names are checked before the first run: configurations and plugins are loaded, digests of traces and
+recordings computed. Paths are relative to the folder of the file.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from kscheduler.recorder.blocks import SegmentError
 from kscheduler.recorder.replaying.replay import RecordingError, beginning_of, last_run_of
 from kscheduler.sweep.policies import Tree, check, default_profile, one_profile, plugin_source, weighted
 from kscheduler.sweep.run_spec import (
-    AS_THEY_ARE,
+    UNCHANGED,
     GeneratedWorkload,
     NodeShaping,
     PlayedPolicy,
@@ -37,7 +37,7 @@ from kscheduler.sweep.run_spec import (
 )
 from kscheduler.sweep.running import recording_digest, trace_digest
 from kscheduler.sweep.sweep_settings import (
-    MOST_RUNS,
+    MAX_RUNS,
     OpenbSettings,
     PolicySettings,
     RecordingSettings,
@@ -52,40 +52,40 @@ _RECORDING_SEED: Final = 0
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """What a file asks for."""
+    """The sweep of a file."""
 
     workloads: tuple[Workload, ...]
     """With each node shape."""
     policies: tuple[PlayedPolicy, ...]
     seeds: tuple[int, ...]
     bases: dict[str, PlayedPolicy]
-    """The policies as they are without the grid's weights, by name."""
+    """The policies without the weights of the grid, by name."""
     search: SearchSettings | None
 
     def runs(self) -> tuple[RunSpec, ...]:
-        """All of the grid, in the order of the file."""
+        """The whole grid, in the order of the file."""
         return tuple(self._runs())
 
     def _runs(self) -> Iterator[RunSpec]:
         version = code_version()
         for workload in self.workloads:
             for policy in self.policies:
-                if goes_with(policy, workload):
+                if is_compatible(policy, workload):
                     for seed in seeds_of(workload, self.seeds):
                         yield RunSpec(policy, workload, seed, version)
 
-    def left_out(self) -> tuple[str, ...]:
+    def incompatible_pairs(self) -> tuple[str, ...]:
         """Which policy does not go with which workload."""
         found = (
             f"{policy.name} is not for {workload.name}"
             for workload in self.workloads
             for policy in self.policies
-            if not goes_with(policy, workload)
+            if not is_compatible(policy, workload)
         )
         return tuple(dict.fromkeys(found))
 
 
-def goes_with(policy: PlayedPolicy, workload: Workload) -> bool:
+def is_compatible(policy: PlayedPolicy, workload: Workload) -> bool:
     """Whether the policy can place such pods."""
     if policy.kind == "trace":
         return isinstance(workload, TraceWorkload | SyntheticWorkload)
@@ -93,7 +93,7 @@ def goes_with(policy: PlayedPolicy, workload: Workload) -> bool:
 
 
 def seeds_of(workload: Workload, seeds: tuple[int, ...]) -> tuple[int, ...]:
-    """Nothing is drawn in a recording."""
+    """A recording has no random choices: one seed."""
     return (_RECORDING_SEED,) if isinstance(workload, RecordedWorkload) else seeds
 
 
@@ -113,7 +113,7 @@ def read_sweep(path: str) -> Sweep:
 
 
 class _Reader:
-    """What the settings' files have."""
+    """Builds the sweep from the settings and the files that they name."""
 
     def __init__(self, settings: SweepSettings, walk: Walk, folder: Path) -> None:
         self._settings, self._walk, self._folder = settings, walk, folder
@@ -123,10 +123,10 @@ class _Reader:
         workloads = [workload for index in range(len(settings.workloads)) for workload in self._workloads(index)]
         bases, played = dict[str, PlayedPolicy](), list[PlayedPolicy]()
         for index, policy in enumerate(settings.policies):
-            found = self._of(f"policies[{index}]", partial(self._policy, index))
+            found = self._or_problem(f"policies[{index}]", partial(self._policy, index))
             if found is not None:
                 bases[policy.name] = found
-                played += self._of(f"policies[{index}].weights", partial(_grid, found, policy.weights)) or []
+                played += self._or_problem(f"policies[{index}].weights", partial(_grid, found, policy.weights)) or []
         shaped = [msgspec.structs.replace(each, shape=shape) for each in workloads for shape in self._shapes()]
         sweep = Sweep(tuple(shaped), tuple(played), settings.seeds, bases, settings.search)
         if not self._walk.problems:
@@ -135,13 +135,13 @@ class _Reader:
 
     def _check_grid(self, sweep: Sweep) -> None:
         for policy in sweep.policies:
-            if not any(goes_with(policy, workload) for workload in sweep.workloads):
+            if not any(is_compatible(policy, workload) for workload in sweep.workloads):
                 self._walk.wrong("policies", f"{policy.name} is for none of the workloads")
         runs = len(sweep.workloads) * len(sweep.policies) * len(sweep.seeds)
-        if runs > MOST_RUNS:
-            self._walk.wrong("", f"{runs:,} runs are more than {MOST_RUNS:,}")
+        if runs > MAX_RUNS:
+            self._walk.wrong("", f"{runs:,} runs are more than {MAX_RUNS:,}")
 
-    def _of(self, path: str, read: Callable[[], Any]) -> Any:
+    def _or_problem(self, path: str, read: Callable[[], Any]) -> Any:
         try:
             return read()
         except ConfigError as problem:
@@ -158,7 +158,7 @@ class _Reader:
 
     def _shapes(self) -> list[NodeShaping]:
         shapes = [NodeShaping(each.name, tuple(each.scale.items()), each.share) for each in self._settings.node_shapes]
-        return [AS_THEY_ARE, *shapes]
+        return [UNCHANGED, *shapes]
 
     def _workloads(self, index: int) -> list[Workload]:
         given, path = self._settings.workloads[index], f"workloads[{index}]"
@@ -166,24 +166,25 @@ class _Reader:
             openb = given.openb
             lists = LISTS if openb.list == "*" else (openb.list,)
             found = [
-                self._of(f"{path}.openb.directory", partial(self._trace, given.name, openb, name)) for name in lists
+                self._or_problem(f"{path}.openb.directory", partial(self._trace, given.name, openb, name))
+                for name in lists
             ]
             return [each for each in found if each is not None]
         if given.synthetic is not None:
             return [SyntheticWorkload(given.name, given.synthetic.scale, given.synthetic.arrival)]
         if given.recording is not None:
-            recorded = self._of(f"{path}.recording.path", partial(self._recording, given.name, given.recording))
+            recorded = self._or_problem(f"{path}.recording.path", partial(self._recording, given.name, given.recording))
             return [] if recorded is None else [recorded]
         assert given.generated is not None  # noqa: S101  one of them is there
-        made = given.generated
+        generated = given.generated
         return [
             GeneratedWorkload(
                 given.name,
-                made.nodes,
-                made.pods,
-                made.count,
-                made.arrival_seconds,
-                made.life_seconds,
+                generated.nodes,
+                generated.pods,
+                generated.count,
+                generated.arrival_seconds,
+                generated.life_seconds,
                 self._settings.gpu,
             )
         ]
@@ -199,7 +200,7 @@ class _Reader:
         if not recording.path:
             raise RecordingError("a path is needed: the directory of `kscheduler run --record`, or one file of it")
         path = (self._folder / recording.path).resolve()
-        beginning_of(last_run_of(path))  # a file that is no recording has a digest, too
+        beginning_of(last_run_of(path))  # a digest alone would accept any file
         return RecordedWorkload(name, str(path), recording_digest(path), self._settings.gpu)
 
     def _policy(self, index: int) -> PlayedPolicy:

@@ -1,4 +1,4 @@
-"""The fields of a sweep's file, and what is wrong with their values, as far as no other file is read for it."""
+"""The fields of a sweep's file, and the checks of their values that need no other file."""
 
 from collections.abc import Iterable, Mapping
 from math import prod
@@ -15,12 +15,12 @@ from kscheduler.scenario.fields import misspelt
 from kscheduler.sweep.run_spec import GeneratedNodes, GeneratedPods
 from kscheduler.sweep.trace.openb import LISTS
 from kscheduler.sweep.trace.profiles import POLICIES
-from kscheduler.sweep.trace.run_drawing import ARRIVING
+from kscheduler.sweep.trace.run_drawing import DEFAULT_ARRIVAL
 from kscheduler.sweep.trace.trace_objects import GPU
 
 GOALS: Final = ("packing", "waiting", "skew", "price")
 """`sweep.search` says what each is."""
-MOST_RUNS: Final = 100_000
+MAX_RUNS: Final = 100_000
 """Of a grid."""
 
 
@@ -31,7 +31,7 @@ class OpenbSettings(Settings, frozen=True):
     """Of the downloaded CSV files, plain or gzip."""
     list: str = "default"
     """Which tasks; `*`: all that have published results, each a workload."""
-    arrival: float = ARRIVING
+    arrival: float = DEFAULT_ARRIVAL
     """How many GPUs the tasks ask for together, of all that there are."""
 
 
@@ -40,7 +40,7 @@ class SyntheticSettings(Settings, frozen=True):
 
     scale: float = 1.0
     """How many nodes and tasks there are, of those of the trace."""
-    arrival: float = ARRIVING
+    arrival: float = DEFAULT_ARRIVAL
 
 
 class RecordingSettings(Settings, frozen=True):
@@ -51,12 +51,12 @@ class RecordingSettings(Settings, frozen=True):
 
 
 class GeneratedSettings(Settings, frozen=True):
-    """Pods that come at random moments."""
+    """Pods that arrive at random times."""
 
     nodes: tuple[GeneratedNodes, ...] = ()
     pods: tuple[GeneratedPods, ...] = ()
     count: int = 100
-    """How many pods come."""
+    """How many pods arrive."""
     arrival_seconds: float = 1.0
     """Between two pods, on average."""
     life_seconds: float = 0.0
@@ -104,10 +104,10 @@ class ShapeSettings(Settings, frozen=True):
 
 
 class SearchSettings(Settings, frozen=True):
-    """What `--search` looks for."""
+    """Settings of `--search`."""
 
     policy: str = ""
-    """The policy whose weights are looked for."""
+    """The policy whose weights are searched."""
     goal: str = "packing"
     weights: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     """By score plugin, the weights to choose from."""
@@ -131,7 +131,7 @@ class SweepSettings(Settings, frozen=True):
 
 
 def check_settings(settings: SweepSettings, walk: Walk) -> None:
-    """Note each mistake in the walk."""
+    """Add each problem to the walk."""
     _check_names("workloads", [each.name for each in settings.workloads], walk)
     _check_names("policies", [each.name for each in settings.policies], walk)
     _check_names("nodeShapes", [each.name for each in settings.node_shapes], walk)
@@ -231,10 +231,10 @@ def _check_weights(weights: dict[str, tuple[int, ...]], path: str, walk: Walk) -
             walk.wrong(f"{path}.{plugin}", "at least one weight is needed")
         for value in values:
             _check_range(value, 0, 2**31 - 1, f"{path}.{plugin}", walk)
-    # Before all of them are listed: a few plugins with a few dozen weights each would take all memory.
+    # Checked before they are listed: a few plugins with a few dozen weights each would take all memory.
     combinations = prod(map(len, weights.values()))
-    if combinations > MOST_RUNS:
-        walk.wrong(path, f"{combinations:,} combinations are more than {MOST_RUNS:,}")
+    if combinations > MAX_RUNS:
+        walk.wrong(path, f"{combinations:,} combinations are more than {MAX_RUNS:,}")
 
 
 def _check_search(search: SearchSettings, policies: Iterable[str], walk: Walk) -> None:

@@ -1,10 +1,10 @@
-"""A sweep: the runs of a grid that are not done yet, made by an engine, each kept as soon as it is there."""
+"""A sweep: an engine executes the runs of a grid that are not done yet; each row is stored as soon as it arrives."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from kscheduler.sweep.engines.engine import SweepEngine, Tell
+from kscheduler.sweep.engines.engine import Report, SweepEngine
 from kscheduler.sweep.results import DamagedRowError, Results
 from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import RunSpec
@@ -15,12 +15,12 @@ Progress = Callable[[int, int, SweepRow], None]
 
 @dataclass
 class SweepOutcome:
-    """What came of it."""
+    """The result of a sweep."""
 
     rows: list[SweepRow] = field(default_factory=list)
-    """In the order of the grid; those with an error, too."""
-    made: int = 0
-    """How many runs were made now."""
+    """In the order of the grid, including those with an error."""
+    executed: int = 0
+    """How many runs were not done before."""
 
     @property
     def failed(self) -> list[SweepRow]:
@@ -29,30 +29,30 @@ class SweepOutcome:
 
 
 def sweep(
-    specs: Sequence[RunSpec], engine: SweepEngine, results: Results, progress: Progress, tell: Tell
+    specs: Sequence[RunSpec], engine: SweepEngine, results: Results, progress: Progress, report: Report
 ) -> SweepOutcome:
-    """Make what is missing. Raises `EngineError`, `OSError`; what is there by then stays."""
-    kept = _kept(specs, results, tell)
-    missing = list({spec.key: spec for spec in specs if spec.key not in kept}.values())
+    """Execute the runs that are not done. Raises `EngineError`, `OSError`; rows stored by then stay."""
+    finished = _finished_rows(specs, results, report)
+    missing = list({spec.key: spec for spec in specs if spec.key not in finished}.values())
     total, outcome = len(specs), SweepOutcome()
     if missing:
-        with closing(engine.rows(missing, tell)) as rows:
+        with closing(engine.rows(missing, report)) as rows:
             for row in rows:
                 results.put(row)
-                kept[row.key] = row
-                outcome.made += 1
-                progress(total - len(missing) + outcome.made, total, row)
-    outcome.rows = [kept[spec.key] for spec in specs]
+                finished[row.key] = row
+                outcome.executed += 1
+                progress(total - len(missing) + outcome.executed, total, row)
+    outcome.rows = [finished[spec.key] for spec in specs]
     return outcome
 
 
-def _kept(specs: Sequence[RunSpec], results: Results, tell: Tell) -> dict[str, SweepRow]:
-    """The rows that are there, by key. All are read before the first run: damaged ones are made with the rest."""
-    done, kept = results.done(), dict[str, SweepRow]()
+def _finished_rows(specs: Sequence[RunSpec], results: Results, report: Report) -> dict[str, SweepRow]:
+    """The stored rows, by key. All are read before the first run, so that damaged ones are repeated with the rest."""
+    done, rows = results.done(), dict[str, SweepRow]()
     for key in dict.fromkeys(spec.key for spec in specs if spec.key in done):
         try:
-            kept[key] = results.get(key)
+            rows[key] = results.get(key)
         except DamagedRowError as damage:
-            tell(f"{damage}; the run is made again")
+            report(f"{damage}; the run is repeated")
             results.forget(key)
-    return kept
+    return rows

@@ -1,6 +1,6 @@
 """Workloads with a time of their own: pods come, run and go, and wait where there is no room.
 
-A recording is played as `kscheduler replay --config` plays it. Generated pods come at random moments, and end when they
+A recording is played as `kscheduler replay --config` plays it. Generated pods come at random times, and end when they
 have run as long as was drawn for them, from when they got their node.
 """
 
@@ -26,9 +26,9 @@ from kscheduler.recorder.alternatives.run_measurements import PRICE_KEY, RunMeas
 from kscheduler.recorder.replaying.recorded_configuration import configured_as
 from kscheduler.recorder.replaying.replay import last_run_of
 from kscheduler.recorder.step_clock import MICROS
-from kscheduler.sweep.moments import Moments, moment_of
+from kscheduler.sweep.cluster_samples import SampleSeries, sample_of
 from kscheduler.sweep.policies import configured
-from kscheduler.sweep.run_spec import AS_THEY_ARE, GeneratedWorkload, NodeShaping, PlayedPolicy, RecordedWorkload
+from kscheduler.sweep.run_spec import UNCHANGED, GeneratedWorkload, NodeShaping, PlayedPolicy, RecordedWorkload
 
 # When the first generated pod comes: whole seconds since the epoch.
 _BEGIN: Final = 1_790_000_000
@@ -39,36 +39,36 @@ _NANO: Final = 10**9
 
 
 class TimedRun:
-    """A run by one policy, with what is seen of it."""
+    """A run by one policy, and samples of its cluster."""
 
     def __init__(self, run: FreeRun, gpu: str) -> None:
         """`gpu`: the extended resource that counts GPUs."""
         self.run = run
-        self.moments = Moments()
-        self.came = 0
+        self.samples = SampleSeries()
+        self.arrived = 0
         self._seen: set[str] = set()
         self._gpu = gpu
 
     def apply(self, change: ExternalChange) -> None:
-        """Something happens; before it, perhaps, the cluster is looked at."""
+        """Apply a change; if a sample is due, it is taken before the change."""
         now = change.micros / MICROS
-        if self.moments.are_due(now):
-            self._look(now)
+        if self.samples.is_due(now):
+            self._sample(now)
         new = change.new
         if isinstance(new, Pod) and not new.spec.node_name and not new.is_terminal:
             served = new.spec.scheduler_name in self.run.assembly.profiles
             if served and new.metadata.uid not in self._seen:
                 self._seen.add(new.metadata.uid)
-                self.came += 1
+                self.arrived += 1
         self.run.apply_external(change)
 
     def end(self) -> RunMeasurements:
-        """What came of it."""
-        self._look(self.run.clock.time())
+        """End the run."""
+        self._sample(self.run.clock.time())
         return self.run.end()
 
-    def _look(self, now: float) -> None:
-        self.moments.take(moment_of(self.run.assembly.cache, self.run.pods(), self._gpu), now)
+    def _sample(self, now: float) -> None:
+        self.samples.add(sample_of(self.run.assembly.cache, self.run.pods(), self._gpu), now)
 
 
 # --- recordings -------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class _Shaped:
         self._places: dict[str, int] = {}
 
     def change(self, change: ExternalChange) -> ExternalChange:
-        if change.kind is not NODES or self._shape == AS_THEY_ARE:
+        if change.kind is not NODES or self._shape == UNCHANGED:
             return change
         named: Any = change.new or change.old
         place = self._places.setdefault(named.metadata.name, len(self._places))
@@ -142,22 +142,22 @@ def generated_run(workload: GeneratedWorkload, policy: PlayedPolicy, seed: int) 
 class _Generated:
     """Pods that come, and the ends of those that run."""
 
-    def __init__(self, workload: GeneratedWorkload, timed: TimedRun, chance: Random) -> None:
+    def __init__(self, workload: GeneratedWorkload, timed: TimedRun, rng: Random) -> None:
         self._timed = timed
         self._lives: dict[str, int] = {}
         """By UID, in microseconds."""
         self._running: set[str] = set()
         self._due: list[tuple[int, int, ExternalChange]] = []
         self._number = 0
-        self._draw(workload, chance)
+        self._draw(workload, rng)
 
-    def _draw(self, workload: GeneratedWorkload, chance: Random) -> None:
+    def _draw(self, workload: GeneratedWorkload, rng: Random) -> None:
         """All of it beforehand: what comes must not depend on what the policy does."""
         now, weights = float(_BEGIN), [each.weight for each in workload.pods]
         for number in range(workload.count):
-            now += chance.expovariate(1 / workload.arrival_seconds) if workload.arrival_seconds else 0.0
-            kind = chance.choices(range(len(weights)), weights)[0]
-            life = chance.expovariate(1 / workload.life_seconds) if workload.life_seconds else 0.0
+            now += rng.expovariate(1 / workload.arrival_seconds) if workload.arrival_seconds else 0.0
+            kind = rng.choices(range(len(weights)), weights)[0]
+            life = rng.expovariate(1 / workload.life_seconds) if workload.life_seconds else 0.0
             micros, pod = int(now * MICROS), _pod(workload, kind, number)
             self._lives[pod.metadata.uid] = int(life * MICROS)
             self._add(ExternalChange(micros, PODS, None, pod))

@@ -4,7 +4,7 @@ import json
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
-from kscheduler.sweep.engines.engine import Tell
+from kscheduler.sweep.engines.engine import Report
 from kscheduler.sweep.policies import default_profile
 from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import (
@@ -44,23 +44,23 @@ def spec(policy: PlayedPolicy = DEFAULT, workload: Workload = TINY, seed: int = 
     return RunSpec(policy, workload, seed, code_version())
 
 
-class HereEngine:
-    """Makes the runs in this process, at most so many. Implements `SweepEngine`."""
+class InProcessEngine:
+    """Executes at most `limit` runs in this process. Implements `SweepEngine`."""
 
-    def __init__(self, most: int = 1_000_000) -> None:
-        self.made: list[str] = []
-        self._most = most
+    def __init__(self, limit: int = 1_000_000) -> None:
+        self.executed: list[str] = []
+        self._limit = limit
 
-    def rows(self, specs: Sequence[RunSpec], tell: Tell) -> Generator[SweepRow, None, None]:
-        del tell
+    def rows(self, specs: Sequence[RunSpec], report: Report) -> Generator[SweepRow, None, None]:
+        del report
         for each in specs:
-            if len(self.made) == self._most:
+            if len(self.executed) == self._limit:
                 raise KeyboardInterrupt
-            self.made.append(each.key)
+            self.executed.append(each.key)
             yield run(each)
 
 
-def told() -> tuple[list[str], Tell]:
+def reported() -> tuple[list[str], Report]:
     lines: list[str] = []
     return lines, lines.append
 

@@ -8,7 +8,7 @@ from kscheduler.cli import main
 from kscheduler.sweep.engines.dask_cluster import LOCAL, DaskEngine
 from kscheduler.sweep.engines.engine import EngineError
 from kscheduler.sweep.running import run
-from tests.sweep.sweeps import SHOP, spec, told, write
+from tests.sweep.sweeps import SHOP, reported, spec, write
 from tests.sweep.test_local_engine import killing
 
 pytestmark = pytest.mark.slow("starts a Dask cluster")
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.slow("starts a Dask cluster")
 
 def test_rows_are_as_in_this_process_although_workers_are_killed(tmp_path: Path) -> None:
     """Also by a run that kills each of its workers: it is a row with an error, and the rest goes on."""
-    lines, tell = told()
+    lines, report = reported()
     once, always = tmp_path / "once", tmp_path / "always"
     once.mkdir()
     always.mkdir()
     bad = killing(always, always=True)
     specs = [spec(seed=1), killing(once, always=False), bad, spec(workload=SHOP), spec(seed=2)]
-    rows = list(DaskEngine(LOCAL, 2).rows(specs, tell))
+    rows = list(DaskEngine(LOCAL, 2).rows(specs, report))
     found = {row.key: row.without_measured() for row in rows}
     assert found.pop(bad.key).error == "its workers died, 3 times"
     assert found == {each.key: run(each).without_measured() for each in specs if each is not bad}
@@ -30,11 +30,11 @@ def test_rows_are_as_in_this_process_although_workers_are_killed(tmp_path: Path)
     assert lines[0].endswith(", 2 workers")
 
 
-def test_a_cluster_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kscheduler.sweep.engines.dask_cluster._CONNECT_SECONDS", 0.1)
-    _, tell = told()
+    _, report = reported()
     with pytest.raises(EngineError, match="Timed out trying to connect to tcp"):
-        list(DaskEngine("tcp://127.0.0.1:1", 1).rows([spec()], tell))
+        list(DaskEngine("tcp://127.0.0.1:1", 1).rows([spec()], report))
 
 
 def test_the_command_takes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

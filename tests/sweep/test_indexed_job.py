@@ -33,7 +33,7 @@ from kscheduler.sweep.engines.indexed_job import (
 from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import RecordedWorkload, RunSpec, TraceWorkload
 from kscheduler.sweep.running import run
-from tests.sweep.sweeps import DEFAULT, GPU, SHOP, TINY, spec, told
+from tests.sweep.sweeps import DEFAULT, GPU, SHOP, TINY, reported, spec
 
 SETTINGS = JobSettings("default", "registry.example/kscheduler:0.1.0", 2)
 SPECS = [spec(workload=workload, seed=seed) for workload in (TINY, SHOP) for seed in range(5)]
@@ -43,7 +43,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 @pytest.fixture(autouse=True)
 def _logs_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod is a process of its own."""
-    monkeypatch.setattr(indexed_job, "quiet", lambda: None)
+    monkeypatch.setattr(indexed_job, "silence_output", lambda: None)
 
 
 def output_of(index: int, shards: int, packed: bytes, folder: Path) -> bytes:
@@ -133,10 +133,10 @@ class Pods(APIClient):
 
 
 def engine(
-    folder: Path, fails: Sequence[int] = (), left: list[list[str]] | None = None, *, is_there: bool = False
+    folder: Path, fails: Sequence[int] = (), left: list[list[str]] | None = None, *, already_exists: bool = False
 ) -> IndexedJobEngine:
-    """With a cluster of its own. `left`: gets the names of the Jobs and ConfigMaps at the end; `is_there`: whether the
-    Job of an earlier command is at work.
+    """With a cluster of its own. `left`: gets the names of the Jobs and ConfigMaps at the end; `already_exists`:
+    whether the Job of an earlier command is running.
     """
 
     @asynccontextmanager
@@ -148,8 +148,8 @@ def engine(
             client = await stack.enter_async_context(Pods(plain_connection(server.url, {})))
             client.folder, client.fails = folder, fails
             client.packed, client.shards = ShippedRuns.of(SPECS).packed(), 8
-            if is_there:
-                job = job_manifest(made.name, SETTINGS, SPECS)
+            if already_exists:
+                job = job_manifest(job_engine.name, SETTINGS, SPECS)
                 await client.post("/apis/batch/v1/namespaces/default/jobs", msgspec.json.encode(job))
             yield client
             if left is not None:
@@ -157,15 +157,15 @@ def engine(
                     items = msgspec.json.decode(await client.get(path))["items"]
                     left.append([each["metadata"]["name"] for each in items])
 
-    made = IndexedJobEngine(connect, SETTINGS, SPECS)
-    return made
+    job_engine = IndexedJobEngine(connect, SETTINGS, SPECS)
+    return job_engine
 
 
 def test_the_rows_of_a_job_are_those_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexed_job, "_LOOK_SECONDS", 0.01)
-    lines, tell = told()
+    monkeypatch.setattr(indexed_job, "_POLL_SECONDS", 0.01)
+    lines, report = reported()
     left: list[list[str]] = []
-    rows = list(engine(tmp_path, left=left).rows(SPECS, tell))
+    rows = list(engine(tmp_path, left=left).rows(SPECS, report))
     assert {row.key: row.without_measured() for row in rows} == {
         each.key: run(each).without_measured() for each in SPECS
     }
@@ -174,19 +174,19 @@ def test_the_rows_of_a_job_are_those_of_this_process(tmp_path: Path, monkeypatch
 
 
 def test_rows_that_no_pod_has_printed_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexed_job, "_LOOK_SECONDS", 0.01)
-    _, tell = told()
-    rows: dict[str, SweepRow] = {row.key: row for row in engine(tmp_path, fails=[3]).rows(SPECS, tell)}
+    monkeypatch.setattr(indexed_job, "_POLL_SECONDS", 0.01)
+    _, report = reported()
+    rows: dict[str, SweepRow] = {row.key: row for row in engine(tmp_path, fails=[3]).rows(SPECS, report)}
     assert [each.key for each in SPECS if rows[each.key].error] == [SPECS[3].key]
     assert "no row of it is in the logs of Job default/kscheduler-sweep-" in rows[SPECS[3].key].error
 
 
 def test_who_stops_leaves_the_job_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexed_job, "_LOOK_SECONDS", 0.01)
-    lines, tell = told()
+    monkeypatch.setattr(indexed_job, "_POLL_SECONDS", 0.01)
+    lines, report = reported()
     left: list[list[str]] = []
     stopped = engine(tmp_path, left=left)
-    rows = stopped.rows(SPECS, tell)
+    rows = stopped.rows(SPECS, report)
     next(rows)
     rows.close()
     assert lines[-1] == f"Job default/{stopped.name} goes on; the same command collects its rows"
@@ -194,8 +194,8 @@ def test_who_stops_leaves_the_job_at_work(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_job_that_is_at_work_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexed_job, "_LOOK_SECONDS", 0.01)
-    lines, tell = told()
+    monkeypatch.setattr(indexed_job, "_POLL_SECONDS", 0.01)
+    lines, report = reported()
     missing = SPECS[4:]
     posted: list[str] = []
 
@@ -204,7 +204,7 @@ def test_a_job_that_is_at_work_is_found_again(tmp_path: Path, monkeypatch: pytes
         return await APIClient.post(self, path, *given, **more)
 
     monkeypatch.setattr(Pods, "post", post)
-    rows = list(engine(tmp_path, is_there=True).rows(missing, tell))
+    rows = list(engine(tmp_path, already_exists=True).rows(missing, report))
     assert {row.key for row in rows} == {each.key for each in missing}
     assert lines[0].endswith("is there already: its rows are collected")
     assert posted[-1].endswith("/configmaps"), (
@@ -213,7 +213,7 @@ def test_a_job_that_is_at_work_is_found_again(tmp_path: Path, monkeypatch: pytes
 
 
 def test_too_many_runs_for_a_config_map_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexed_job, "_MOST_BYTES", 10)
-    _, tell = told()
+    monkeypatch.setattr(indexed_job, "_MAX_BYTES", 10)
+    _, report = reported()
     with pytest.raises(EngineError, match="more than a ConfigMap holds"):
-        list(engine(tmp_path).rows(SPECS, tell))
+        list(engine(tmp_path).rows(SPECS, report))

@@ -9,7 +9,7 @@ import pytest
 from kscheduler.cli import main
 from kscheduler.sweep.page import sweep_page
 from kscheduler.sweep.row import SweepRow
-from kscheduler.sweep.running import unrun
+from kscheduler.sweep.running import empty_row
 from tests.sweep.sweeps import DEFAULT, SHOP, TINY, spec, write
 
 HOSTILE = '<script>alert("x")</script>&'
@@ -49,7 +49,7 @@ def checked(page: str) -> Checked:
 def rows() -> list[SweepRow]:
     return [
         msgspec.structs.replace(
-            unrun(spec(msgspec.structs.replace(DEFAULT, name=name), workload, seed)),
+            empty_row(spec(msgspec.structs.replace(DEFAULT, name=name), workload, seed)),
             pods=10,
             placed=9,
             waiting=1,
@@ -79,7 +79,7 @@ def test_names_and_errors_are_escaped() -> None:
 
 
 def test_a_page_of_nothing_but_failures_is_a_page() -> None:
-    checked(sweep_page([unrun(spec(), "broken")], "A sweep"))
+    checked(sweep_page([empty_row(spec(), "broken")], "A sweep"))
 
 
 @pytest.mark.slow("starts worker processes")

@@ -34,7 +34,7 @@ replace = msgspec.structs.replace
 
 
 @pytest.mark.parametrize("workload", [TINY, SHOP], ids=["trace", "timed"])
-def test_the_same_key_has_the_same_row_but_for_what_the_machine_took(workload: Any) -> None:
+def test_the_same_key_has_the_same_row_except_for_measured_columns(workload: Any) -> None:
     first, second = run(spec(workload=workload)), run(spec(workload=workload))
     assert first.without_measured() == second.without_measured()
     assert first.error == ""
@@ -227,7 +227,7 @@ def test_a_plugin_goes_with_the_run_where_its_file_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("workload", [TINY, SHOP], ids=["trace", "timed"])
-def test_a_run_whose_plugin_fails_is_none_of_its_policy(workload: Any) -> None:
+def test_a_run_whose_plugin_fails_has_no_result(workload: Any) -> None:
     text = 'from kscheduler import plugin\n\n@plugin("Fails")\ndef score(pod, node):\n    return 1 // 0\n'
     policy = replace(DEFAULT, plugins=(PolicyPlugin("/nowhere/fails.py", "1", text),), enables_plugins=True)
     row = run(spec(policy=policy, workload=workload))

@@ -1,4 +1,4 @@
-"""Successive halving finds the weights that are best, and says how sure it is."""
+"""Successive halving finds the weights that are best, and says how confident it is."""
 
 from collections.abc import Sequence
 from random import Random
@@ -9,7 +9,7 @@ import pytest
 from kscheduler.config.errors import ConfigError
 from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import RecordedWorkload, RunSpec, Workload
-from kscheduler.sweep.running import unrun
+from kscheduler.sweep.running import empty_row
 from kscheduler.sweep.search import loss, search
 from kscheduler.sweep.search_text import search_lines
 from kscheduler.sweep.sweep_file import Sweep
@@ -21,17 +21,17 @@ SETTINGS = SearchSettings("default", "packing", {"NodeResourcesFit": WEIGHTS}, k
 SEEDS = tuple(range(10, 19))
 
 
-def weight_of(of: RunSpec) -> int:
-    """1 as it is."""
-    return int(of.policy.name.partition("=")[2].rstrip("]") or 1)
+def weight_of(spec: RunSpec) -> int:
+    """1 for the base policy."""
+    return int(spec.policy.name.partition("=")[2].rstrip("]") or 1)
 
 
-class Judge:
-    """Rows by a formula: the further a weight is from 7 the worse, and seeds shake it."""
+class FormulaRuns:
+    """Rows by a formula: the further a weight is from 7 the worse, plus noise by seed."""
 
-    def __init__(self, shake: float = 0.0) -> None:
+    def __init__(self, noise: float = 0.0) -> None:
         self.seen: list[RunSpec] = []
-        self._shake = shake
+        self._noise = noise
 
     def __call__(self, specs: Sequence[RunSpec]) -> list[SweepRow]:
         self.seen += specs
@@ -39,9 +39,9 @@ class Judge:
 
     def _row(self, each: RunSpec) -> SweepRow:
         weight = weight_of(each)
-        shaken = self._shake * Random(f"{weight} {each.seed}").random()
-        nodes = 100 + abs(weight - 7) + shaken
-        return msgspec.structs.replace(unrun(each), nodes_used=nodes, pods=1, placed=1)
+        noisy = self._noise * Random(f"{weight} {each.seed}").random()
+        nodes = 100 + abs(weight - 7) + noisy
+        return msgspec.structs.replace(empty_row(each), nodes_used=nodes, pods=1, placed=1)
 
 
 def sweep_of(workloads: Sequence[Workload] = (SHOP,), seeds: tuple[int, ...] = SEEDS) -> Sweep:
@@ -49,61 +49,61 @@ def sweep_of(workloads: Sequence[Workload] = (SHOP,), seeds: tuple[int, ...] = S
 
 
 def test_the_best_weight_is_found_with_fewer_runs_than_the_grid_has() -> None:
-    judge = Judge()
-    found = search(sweep_of(), SETTINGS, judge)
+    runs = FormulaRuns()
+    found = search(sweep_of(), SETTINGS, runs)
     assert found.weights == {"NodeResourcesFit": 7}
     assert [(each.candidates, each.seeds) for each in found.rounds] == [(9, 3), (3, 9)]
-    assert found.sure == 1.0
-    assert found.gain == pytest.approx(6 / 106)
-    assert found.gain_low is not None
-    assert found.gain_low > 0
-    of_search = [each for each in judge.seen if each.seed in SEEDS]
+    assert found.confidence == 1.0
+    assert found.improvement == pytest.approx(6 / 106)
+    assert found.improvement_low is not None
+    assert found.improvement_low > 0
+    of_search = [each for each in runs.seen if each.seed in SEEDS]
     assert len(of_search) < len(WEIGHTS) * len(SEEDS)
 
 
-def test_finalists_and_the_policy_as_it_is_are_judged_by_seeds_that_nobody_has_seen() -> None:
-    judge = Judge()
-    found = search(sweep_of(), SETTINGS, judge)
-    unseen = {each.policy.name for each in judge.seen if each.seed not in SEEDS}
+def test_finalists_and_the_base_policy_are_evaluated_with_unseen_seeds() -> None:
+    runs = FormulaRuns()
+    found = search(sweep_of(), SETTINGS, runs)
+    unseen = {each.policy.name for each in runs.seen if each.seed not in SEEDS}
     assert unseen == {each.policy for each in found.finalists}
     assert [each.policy for each in found.finalists if each.is_base] == ["default"]
-    assert {each.seed for each in judge.seen if each.seed not in SEEDS} == set(range(19, 28))
+    assert {each.seed for each in runs.seen if each.seed not in SEEDS} == set(range(19, 28))
 
 
-def test_where_chance_decides_it_is_not_sure() -> None:
-    found = search(sweep_of(), SETTINGS, Judge(shake=200.0))
-    assert found.sure is not None
-    assert found.sure < 0.9
+def test_where_chance_decides_confidence_is_low() -> None:
+    found = search(sweep_of(), SETTINGS, FormulaRuns(noise=200.0))
+    assert found.confidence is not None
+    assert found.confidence < 0.9
     text = "\n".join(search_lines(found))
     assert "that may be chance" in text
-    assert f"best of the 3 finalists in {found.sure:.0%}" in text
+    assert f"best of the 3 finalists in {found.confidence:.0%}" in text
 
 
-def test_of_equal_candidates_none_is_surely_the_best() -> None:
-    class Equal(Judge):
+def test_equal_candidates_share_the_confidence() -> None:
+    class Equal(FormulaRuns):
         def _row(self, each: RunSpec) -> SweepRow:
-            return msgspec.structs.replace(unrun(each), nodes_used=5.0)
+            return msgspec.structs.replace(empty_row(each), nodes_used=5.0)
 
     found = search(sweep_of(), SETTINGS, Equal())
-    assert found.sure == pytest.approx(1 / 3)
-    assert found.gain == 0
+    assert found.confidence == pytest.approx(1 / 3)
+    assert found.improvement == 0
 
 
 def test_the_same_search_finds_the_same() -> None:
-    assert search(sweep_of(), SETTINGS, Judge(1.0)) == search(sweep_of(), SETTINGS, Judge(1.0))
+    assert search(sweep_of(), SETTINGS, FormulaRuns(1.0)) == search(sweep_of(), SETTINGS, FormulaRuns(1.0))
 
 
-def test_of_recordings_nothing_can_be_drawn() -> None:
-    found = search(sweep_of([RecordedWorkload("week", "/nowhere", "1", GPU)]), SETTINGS, Judge())
-    assert (found.sure, found.gain_low, found.samples) == (None, None, 1)
+def test_recordings_alone_give_no_confidence() -> None:
+    found = search(sweep_of([RecordedWorkload("week", "/nowhere", "1", GPU)]), SETTINGS, FormulaRuns())
+    assert (found.confidence, found.improvement_low, found.samples) == (None, None, 1)
     assert found.weights == {"NodeResourcesFit": 7}
-    assert "cannot be said" in "\n".join(search_lines(found))
+    assert "confidence unknown" in "\n".join(search_lines(found))
 
 
-def test_a_candidate_that_fails_is_dropped_and_told() -> None:
-    class Failing(Judge):
+def test_a_candidate_that_fails_is_dropped_and_reported() -> None:
+    class Failing(FormulaRuns):
         def _row(self, each: RunSpec) -> SweepRow:
-            return unrun(each, "broken") if weight_of(each) == 7 else super()._row(each)
+            return empty_row(each, "broken") if weight_of(each) == 7 else super()._row(each)
 
     found = search(sweep_of(), SETTINGS, Failing())
     assert found.weights in ({"NodeResourcesFit": 6}, {"NodeResourcesFit": 8})
@@ -111,18 +111,18 @@ def test_a_candidate_that_fails_is_dropped_and_told() -> None:
 
 
 def test_candidates_are_drawn_where_there_are_many() -> None:
-    found = search(sweep_of(), msgspec.structs.replace(SETTINGS, candidates=4), Judge())
+    found = search(sweep_of(), msgspec.structs.replace(SETTINGS, candidates=4), FormulaRuns())
     assert found.rounds[0].candidates == 4
 
 
 def test_workloads_count_alike_whatever_their_size() -> None:
     """Ten times as many nodes are no reason to follow the larger workload."""
 
-    class Opposed(Judge):
+    class Opposed(FormulaRuns):
         def _row(self, each: RunSpec) -> SweepRow:
             weight = weight_of(each)
             nodes = 10 + weight if each.workload.name == "shop" else 1000.0 + (9 - weight)
-            return msgspec.structs.replace(unrun(each), nodes_used=nodes)
+            return msgspec.structs.replace(empty_row(each), nodes_used=nodes)
 
     large = msgspec.structs.replace(SHOP, name="large")
     assert search(sweep_of([SHOP, large]), SETTINGS, Opposed()).weights == {"NodeResourcesFit": 1}
@@ -139,9 +139,9 @@ def test_workloads_count_alike_whatever_their_size() -> None:
     ],
 )
 def test_the_loss_of_a_goal(goal: str, values: dict[str, float], expected: float) -> None:
-    assert loss(msgspec.structs.replace(unrun(spec()), **values), goal) == expected
+    assert loss(msgspec.structs.replace(empty_row(spec()), **values), goal) == expected
 
 
-def test_a_goal_that_the_workload_has_not_is_told() -> None:
+def test_a_goal_without_figures_in_the_workload_is_refused() -> None:
     with pytest.raises(ConfigError, match="tiny has no price"):
-        loss(unrun(spec(workload=TINY)), "price")
+        loss(empty_row(spec(workload=TINY)), "price")

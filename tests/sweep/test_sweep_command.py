@@ -10,7 +10,7 @@ import pytest
 
 from kscheduler.cli import main
 from kscheduler.sweep.results import Results, read_rows
-from kscheduler.sweep.running import run
+from kscheduler.sweep.running import empty_row, run
 from kscheduler.sweep.sweep_file import read_sweep
 from tests.controlplane.process import wait_until
 from tests.sweep.sweeps import write
@@ -35,6 +35,21 @@ def test_it_prints_a_table_keeps_rows_and_goes_on(tmp_path: Path, capsys: pytest
     out, _ = capsys.readouterr()
     assert [line.endswith("done") for line in out.splitlines()[1:]] == [False, False, True, True]
     assert (tmp_path / "s.results" / "results.parquet").exists()
+
+
+def test_the_list_says_which_row_is_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "s.yaml", SWEEP)
+    results = Results(tmp_path / "s.results")
+    first, second, *_ = read_sweep(str(path)).runs()
+    for spec in (first, second):
+        results.put(empty_row(spec))
+    row = tmp_path / "s.results" / "runs" / f"{first.key}.parquet"
+    row.write_bytes(row.read_bytes().replace(b"default", b"defautl"))  # the checksum is wrong, the rest is readable
+    assert main(["sweep", str(path), "--list"]) == 0
+    out, err = capsys.readouterr()
+    assert [line.split()[-1] for line in out.splitlines()[1:3]] == ["damaged", "done"]
+    assert str(row) in err
+    assert err.endswith("; the next sweep repeats the run\n")
 
 
 # The long runs keep both workers busy until the signal: the last tiny ones are always missing then.
@@ -92,7 +107,7 @@ def test_a_signal_ends_it_with_what_is_done_and_the_same_command_goes_on(
         (["--results", "{file}"], "s.yaml/runs: Not a directory"),
     ],
 )
-def test_what_cannot_be_done_is_told(
+def test_invalid_flags_are_refused(
     flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path / "s.yaml", SWEEP)
@@ -106,7 +121,7 @@ def test_a_file_with_mistakes_is_refused_by_line(tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().err == f"kscheduler: {path}:5: sedes: unknown field: did you mean seeds?\n"
 
 
-def test_what_is_not_installed_is_told_with_how(
+def test_a_missing_package_is_named_with_how_to_install_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "s.yaml", SWEEP)

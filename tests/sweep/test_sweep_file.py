@@ -86,7 +86,7 @@ def test_a_path_that_is_no_recording_is_named_when_the_file_is_read(tmp_path: Pa
     assert f"{tmp_path / 'own.yaml'}: it is no recording of kscheduler" in str(raised.value)
 
 
-def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as raised:
         read(tmp_path, "workloads: [{name: w, synthetic: {scale: 99}}]\npolicies: [{}]\nseeds: [2, 2]\n")
     assert [problem.path for problem in raised.value.problems] == [
@@ -122,7 +122,7 @@ def test_a_recording_is_played_once_and_only_by_what_can_play_it(tmp_path: Path)
         ("w", "FGD", 3),
         ("w", "FGD", 4),
     ]
-    assert found.left_out() == ("FGD is not for week", "as-it-was is not for w")
+    assert found.incompatible_pairs() == ("FGD is not for week", "as-it-was is not for w")
 
 
 EXAMPLES = ROOT / "deploy" / "examples"

@@ -36,7 +36,7 @@ _TERMINATED: Final = 143
 
 _DESCRIPTION: Final = """\
 Play each policy over each workload with each seed, by the scheduler's own queue and cycle in memory, and keep a row for
-each run. Runs that are done are not made again: the same command goes on where it was ended."""
+each run. Runs that are done are not repeated: the same command goes on where it was ended."""
 _EPILOG: Final = """\
 Exit codes: 0 all runs have a result; 1 some failed, or the engine did; 2 flags or files that cannot be used; 130 ended
 by Ctrl-C: what is done is kept."""
@@ -66,13 +66,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default=[],
         help="only the runs whose workload or policy has this in its name; given again: this one, too",
     )
-    parser.add_argument("--list", action="store_true", help="print the runs and which are done, and make none")
+    parser.add_argument(
+        "--list", action="store_true", help="print the runs and which are done or damaged, and make none"
+    )
     parser.add_argument(
         "--search",
         action="store_true",
         help="look for the weights that serve the goal of the file's search, instead of making the whole grid",
     )
-    engine = parser.add_argument_group("who makes the runs")
+    engine = parser.add_argument_group("where the runs execute")
     engine.add_argument(
         "--workers",
         type=int,
@@ -92,7 +94,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     cluster.add_argument(
         "--on-cluster",
         action="store_true",
-        help="write an Indexed Job whose pods make the runs, and collect their rows from the pods' logs",
+        help="write an Indexed Job whose pods execute the runs, and collect their rows from the pods' logs",
     )
     cluster.add_argument("--image", action=StoreText, metavar="IMAGE", default="", help="of kscheduler, this version")
     cluster.add_argument(
@@ -112,7 +114,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the runs, print the table, return the exit code."""
+    """Execute the runs, print the table, return the exit code."""
     from kscheduler.client.errors import ClientError, ConfigurationError
     from kscheduler.config.errors import ConfigError
 
@@ -124,9 +126,9 @@ def run(args: argparse.Namespace) -> int:
         from kscheduler.sweep.results import Results
         from kscheduler.sweep.sweep_file import read_sweep
 
-        wrong = _wrong(args)
-        if wrong:
-            return refuse(wrong)
+        problem = _flag_problem(args)
+        if problem:
+            return refuse(problem)
         asked = read_sweep(args.file)
         results = Results(Path(args.results or f"{Path(args.file).with_suffix('')}.results"))
         return _run(args, asked, results)
@@ -143,13 +145,13 @@ def run(args: argparse.Namespace) -> int:
         return refuse(f"{problem.filename or args.results}: {problem.strerror or problem}")
 
 
-def _wrong(args: argparse.Namespace) -> str:
+def _flag_problem(args: argparse.Namespace) -> str:
     if args.search and (args.only or args.list):
         return "--search chooses the runs itself; it goes without --only and --list"
     if args.workers is not None and args.workers < 1:
         return "--workers: at least one is needed"
     if args.on_cluster:
-        return _wrong_on_cluster(args)
+        return _flag_problem_on_cluster(args)
     if args.image or args.data_claim:
         return "--image and --data-claim go with --on-cluster"
     if args.workers is not None and args.dask not in ("", "local"):
@@ -157,7 +159,7 @@ def _wrong(args: argparse.Namespace) -> str:
     return ""
 
 
-def _wrong_on_cluster(args: argparse.Namespace) -> str:
+def _flag_problem_on_cluster(args: argparse.Namespace) -> str:
     if args.dask or args.workers is not None or args.search:
         return "--on-cluster goes without --dask, --workers and --search"
     if not args.image:
@@ -178,7 +180,7 @@ def _shard(path: str) -> int:
 def _run(args: argparse.Namespace, asked: "Sweep", results: "Results") -> int:
     from kscheduler.sweep.engines.indexed_job import data_folder
 
-    for text in asked.left_out():
+    for text in asked.incompatible_pairs():
         say(text)
     if args.search:
         return _search(args, asked, results)
@@ -200,13 +202,21 @@ def _chosen(specs: "Sequence[RunSpec]", only: "Sequence[str]") -> "Sequence[RunS
 
 
 def _list(specs: "Sequence[RunSpec]", results: "Results") -> int:
+    from kscheduler.sweep.results import DamagedRowError
     from kscheduler.text import aligned, printable
 
     done = results.done()
     table: list[tuple[str, ...]] = [("workload", "shape", "policy", "seed", "key", "")]
     for spec in specs:
         names = (spec.workload.name, spec.workload.shape.name, spec.policy.name)
-        state = "done" if spec.key in done else ""
+        state = ""
+        if spec.key in done:
+            try:
+                results.get(spec.key)
+                state = "done"
+            except DamagedRowError as damage:
+                state = "damaged"
+                say(f"{damage}; the next sweep repeats the run")
         table.append((*map(printable, names), str(spec.seed), spec.key, state))
     for line in aligned(table, {3}):
         print(line)
@@ -241,21 +251,21 @@ def _sweep(specs: "Sequence[RunSpec]", engine: "SweepEngine", results: "Results"
     from kscheduler.text import style_of
 
     def work(progress: "_Progress") -> int:
-        outcome = sweep(specs, engine, results, progress.show, progress.tell)
+        outcome = sweep(specs, engine, results, progress.show, progress.report)
         progress.clear()
-        path = results.write_together(outcome.rows)
+        path = results.write_all(outcome.rows)
         page = results.write_page(sweep_page(outcome.rows, results.directory.name))
         print(summary_text(outcome.rows, style_of(sys.stdout)))
         for row in outcome.failed:
             say(f"{row.policy} on {row.workload}, seed {row.seed}: {row.error}")
-        again = len(specs) - outcome.made
-        say(f"{len(specs):,} runs, of which {again:,} were done before: {path}, {page}")
+        done_before = len(specs) - outcome.executed
+        say(f"{len(specs):,} runs, of which {done_before:,} were done before: {path}, {page}")
         return FAILED if outcome.failed else _DONE
 
     def done() -> str:
         return f"{len({spec.key for spec in specs} & results.done()):,} of {len(specs):,} runs are done"
 
-    return _in_order(work, done)
+    return _until_signal(work, done)
 
 
 def _search(args: argparse.Namespace, asked: "Sweep", results: "Results") -> int:
@@ -267,29 +277,29 @@ def _search(args: argparse.Namespace, asked: "Sweep", results: "Results") -> int
     settings = asked.search
     if settings is None:
         return refuse(f"{args.file}: search: Required value: --search needs policy, goal and weights")
-    engine, made = _engine(args), dict[str, "SweepRow"]()
+    engine, rows_by_key = _engine(args), dict[str, "SweepRow"]()
 
     def work(progress: "_Progress") -> int:
-        def make(specs: "Sequence[RunSpec]") -> "Sequence[SweepRow]":
-            rows = sweep(specs, engine, results, progress.show, progress.tell).rows
-            made.update({row.key: row for row in rows})
+        def execute(specs: "Sequence[RunSpec]") -> "Sequence[SweepRow]":
+            rows = sweep(specs, engine, results, progress.show, progress.report).rows
+            rows_by_key.update({row.key: row for row in rows})
             return rows
 
-        found = search(asked, settings, make)
+        found = search(asked, settings, execute)
         progress.clear()
-        rows = list(made.values())
-        results.write_together(rows)
+        rows = list(rows_by_key.values())
+        results.write_all(rows)
         page = results.write_page(sweep_page(rows, results.directory.name, found))
         for line in search_lines(found):
             print(line)
         say(f"{len(rows):,} runs: {page}")
         return _DONE
 
-    return _in_order(work, lambda: f"{len(made):,} runs are done")
+    return _until_signal(work, lambda: f"{len(rows_by_key):,} runs are done")
 
 
-def _in_order(work: "Callable[[_Progress], int]", done: "Callable[[], str]") -> int:
-    """The exit code of `work`, which signals end in order."""
+def _until_signal(work: "Callable[[_Progress], int]", done: "Callable[[], str]") -> int:
+    """The exit code of `work`; a signal ends it and says what is done."""
     from kscheduler.sweep.engines.engine import EngineError
 
     signals_as_usual()
@@ -308,7 +318,7 @@ def _in_order(work: "Callable[[_Progress], int]", done: "Callable[[], str]") -> 
 
 
 class _TerminatedError(BaseException):
-    """SIGTERM came."""
+    """SIGTERM arrived."""
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:
@@ -322,7 +332,7 @@ class _Progress:
 
     def __init__(self) -> None:
         self._is_bar = sys.stderr.isatty()
-        self._told = 0
+        self._printed = 0
 
     def show(self, done: int, total: int, row: "SweepRow") -> None:
         """A run is done."""
@@ -333,11 +343,11 @@ class _Progress:
             bar = "█" * filled + "░" * (self._CELLS - filled)
             about = printable(f"{row.policy} on {row.workload}, seed {row.seed}")[:60]
             print(f"\r\x1b[K{bar} {done:,} of {total:,}  {about}", end="", file=sys.stderr, flush=True)
-        elif 20 * done // total > self._told or done == total:
-            self._told = 20 * done // total
+        elif 20 * done // total > self._printed or done == total:
+            self._printed = 20 * done // total
             say(f"{done:,} of {total:,} runs")
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """A line that stays."""
         self.clear()
         say(text)

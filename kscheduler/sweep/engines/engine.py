@@ -9,32 +9,32 @@ from typing import Final, Protocol
 from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import RunSpec
 
-# How often a run is made whose worker dies: it may be the run that kills it.
+# How often a run is tried whose worker dies: it may be the run that kills it.
 ATTEMPTS: Final = 3
 
-# Takes a line for the user: a worker has died, a cluster is waited for.
-Tell = Callable[[str], None]
+# Prints a line for the user: a worker died, the Job was created.
+Report = Callable[[str], None]
 
 
 class SweepEngine(Protocol):
-    """Makes runs."""
+    """Executes runs."""
 
-    def rows(self, specs: Sequence[RunSpec], tell: Tell) -> Generator[SweepRow, None, None]:
-        """A row for each spec, as they come. Closing the iterator ends what is under way.
+    def rows(self, specs: Sequence[RunSpec], report: Report) -> Generator[SweepRow, None, None]:
+        """A row for each spec, in the order in which runs finish. Closing the iterator cancels the rest.
 
-        Raises `EngineError` where no run can be made at all.
+        Raises `EngineError` if no run can be executed at all.
         """
         ...
 
 
 class EngineError(Exception):
-    """The engine cannot be used. The text says why, and what to do."""
+    """The engine cannot be used. The message says why, and what to do."""
 
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """New processes and threads inherit the mask; an interrupt that comes meanwhile is delivered here afterwards."""
-    resource_tracker.ensure_running()  # its start, with that of the first process, would end the blocking
+    """New processes and threads inherit the mask; an interrupt meanwhile is delivered to this thread later."""
+    resource_tracker.ensure_running()  # if the first process started it, that would unblock the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -42,8 +42,8 @@ def interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def quiet() -> None:
-    """For a worker's process: what plugins print and log is no row."""
+def silence_output() -> None:
+    """In a worker's process: standard output carries rows, so plugins may neither print nor log to it."""
     import logging
     import sys
 
@@ -51,10 +51,10 @@ def quiet() -> None:
 
     sys.stdout = sys.stderr
     logging.disable(logging.CRITICAL)
-    structlog.configure(processors=[_drop])
+    structlog.configure(processors=[_drop_event])
 
 
-def _drop(_logger: object, _method: str, _event: object) -> str:
+def _drop_event(_logger: object, _method: str, _event: object) -> str:
     import structlog
 
     raise structlog.DropEvent

@@ -1,16 +1,17 @@
-"""Pods of an Indexed Job, where only a Kubernetes cluster is at hand.
+"""Pods of an Indexed Job: runs on a Kubernetes cluster without anything installed there.
 
     ConfigMap NAME    the runs: policies with their files' text, workloads, seeds; gzip of JSON
-    Job NAME          a shard of the runs for each completion index; an index that fails is tried again, twice
+    Job NAME          a shard of the runs for each completion index; an index that fails is retried twice
     pod               kscheduler sweep --shard FILE: a line with a marker for each run that is done, in its log
     here              reads the log of each pod that has ended, and deletes both when the Job is over
 
-Rows come back through logs, so nothing is needed but the right to write Jobs and ConfigMaps and to read pods and logs.
-The Job is named after the runs of the whole sweep: a command that is ended leaves it at work, and the same command
-finds it again and collects. What is lost with a pod (its node is gone, its log was rotated away) is a row with an
-error, and made again by the next command.
+Rows come back through logs, so the only rights needed are to write Jobs and ConfigMaps and to read pods and logs. The
+Job is named after the runs of the whole sweep: if the command is interrupted the Job keeps running, and the same
+command finds it and collects its rows. A run whose row is lost with its pod (the node is gone, the log was rotated
+away) is a row with an error, and the next command repeats it.
 
-Traces and recordings are read from a volume claim, which is mounted where they are here; all else goes with the runs.
+Traces and recordings are read from a volume claim, which is mounted under the same path as here; everything else is
+sent with the runs.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ import msgspec
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.rest import APIClient
-from kscheduler.sweep.engines.engine import EngineError, Tell, quiet
+from kscheduler.sweep.engines.engine import EngineError, Report, silence_output
 from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import PlayedPolicy, RecordedWorkload, RunSpec, TraceWorkload, Workload
 
@@ -37,16 +38,16 @@ from kscheduler.sweep.run_spec import PlayedPolicy, RecordedWorkload, RunSpec, T
 MARKER: Final = "kscheduler-sweep-row: "
 FILE: Final = "runs.json.gz"
 _FOLDER: Final = "/sweep"
-# Of a ConfigMap, in base64 and with room for the rest.
-_MOST_BYTES: Final = 700_000
-# Between two looks at the Job.
-_LOOK_SECONDS: Final = 2.0
+# Less than a ConfigMap holds: base64 and the rest of the object are larger.
+_MAX_BYTES: Final = 700_000
+# Between two requests for the Job's state.
+_POLL_SECONDS: Final = 2.0
 _INDEX: Final = "JOB_COMPLETION_INDEX"
 _SHARDS: Final = "KSCHEDULER_SWEEP_SHARDS"
 _LABELS: Final = {"app.kubernetes.io/name": "kscheduler-sweep", "app.kubernetes.io/managed-by": "kscheduler"}
-# Shards for each pod that runs at a time: what is lost with a pod is a shard.
+# Shards for each pod that runs at a time: a pod that is lost loses one shard.
 _SHARDS_PER_POD: Final = 4
-_TRIED_AGAIN: Final = 2
+_RETRIES: Final = 2
 _CONFLICT: Final = 409
 
 Tree = dict[str, Any]
@@ -86,7 +87,7 @@ class ShippedRuns(msgspec.Struct, frozen=True):
         return cls(specs[0].version, tuple(policies.values()), tuple(workloads.values()), runs)
 
     def specs(self) -> list[RunSpec]:
-        """In the order in which they came."""
+        """In their original order."""
         return [
             RunSpec(self.policies[policy], self.workloads[workload], seed, self.version)
             for policy, workload, seed in self.runs
@@ -101,7 +102,7 @@ class ShippedRuns(msgspec.Struct, frozen=True):
 
 
 def run_shard(path: Path, environment: Mapping[str, str] = os.environ) -> int:
-    """Make the runs of this pod's index, and print their rows. Raises `EngineError` where it is in no such pod."""
+    """Execute the runs of this pod's index and print their rows. Raises `EngineError` outside of such a pod."""
     from kscheduler.sweep.running import run
 
     try:
@@ -110,7 +111,7 @@ def run_shard(path: Path, environment: Mapping[str, str] = os.environ) -> int:
     except (KeyError, ValueError, OSError, EOFError) as problem:
         raise EngineError(f"--shard is for the pods of --on-cluster: {problem!r}") from None
     output = sys.stdout
-    quiet()
+    silence_output()
     for spec in specs[index::shards]:
         output.write(f"{MARKER}{msgspec.json.encode(run(spec)).decode()}\n")
         output.flush()
@@ -118,7 +119,7 @@ def run_shard(path: Path, environment: Mapping[str, str] = os.environ) -> int:
 
 
 def rows_in(log: bytes) -> Iterator[SweepRow]:
-    """The rows in a pod's log; a line that is cut has none."""
+    """The rows in a pod's log; a truncated line is skipped."""
     for line in log.splitlines():
         _, found, row = line.partition(MARKER.encode())
         if found:
@@ -141,16 +142,16 @@ class IndexedJobEngine:
         all_specs: Sequence[RunSpec],
         clock: Clock = REAL_CLOCK,
     ) -> None:
-        """`all_specs`: of the whole sweep, after which the Job is named."""
+        """`all_specs`: those of the whole sweep; the Job's name is derived from them."""
         self._connect, self._settings, self._clock = connect, settings, clock
         keys = "".join(sorted({spec.key for spec in all_specs}))
         self.name = f"kscheduler-sweep-{sha256(keys.encode()).hexdigest()[:10]}"
-        self._read: set[str] = set()
+        self._read_pods: set[str] = set()
         """UIDs of pods."""
 
-    def rows(self, specs: Sequence[RunSpec], tell: Tell) -> Generator[SweepRow, None, None]:
+    def rows(self, specs: Sequence[RunSpec], report: Report) -> Generator[SweepRow, None, None]:
         """Raises `EngineError`, `ClientError`."""
-        from kscheduler.sweep.running import unrun
+        from kscheduler.sweep.running import empty_row
 
         missing = {spec.key: spec for spec in specs}
         is_over = False
@@ -158,55 +159,55 @@ class IndexedJobEngine:
             stack = AsyncExitStack()
             client = runner.run(stack.enter_async_context(self._connect()))
             try:
-                tell(runner.run(self._begin(client, specs)))
+                report(runner.run(self._create_or_find(client, specs)))
                 while not is_over:
-                    found, is_over = runner.run(self._look(client))
+                    found, is_over = runner.run(self._poll(client))
                     for row in found:
                         if missing.pop(row.key, None) is not None:
                             yield row
                     if missing and not is_over:
-                        runner.run(self._clock.sleep(_LOOK_SECONDS))
+                        runner.run(self._clock.sleep(_POLL_SECONDS))
                     is_over = is_over or not missing
                 for spec in missing.values():
-                    yield unrun(spec, f"no row of it is in the logs of Job {self._settings.namespace}/{self.name}")
-                runner.run(self._end(client))
+                    yield empty_row(spec, f"no row of it is in the logs of Job {self._settings.namespace}/{self.name}")
+                runner.run(self._delete(client))
             except GeneratorExit:
-                tell(f"Job {self._settings.namespace}/{self.name} goes on; the same command collects its rows")
+                report(f"Job {self._settings.namespace}/{self.name} goes on; the same command collects its rows")
                 raise
             finally:
                 runner.run(stack.aclose())
 
-    async def _begin(self, client: APIClient, specs: Sequence[RunSpec]) -> str:
+    async def _create_or_find(self, client: APIClient, specs: Sequence[RunSpec]) -> str:
         """Create the Job, or find it."""
         packed = ShippedRuns.of(specs).packed()
-        if len(packed) > _MOST_BYTES:
+        if len(packed) > _MAX_BYTES:
             raise EngineError(f"the runs take {len(packed):,} bytes, more than a ConfigMap holds: --only makes fewer")
         job = job_manifest(self.name, self._settings, specs)
         where = f"Job {self._settings.namespace}/{self.name}"
-        is_there = False
+        already_exists = False
         try:
-            made = msgspec.json.decode(await client.post(self._jobs, msgspec.json.encode(job)))
+            created = msgspec.json.decode(await client.post(self._jobs, msgspec.json.encode(job)))
         except APIError as refusal:
             if refusal.code != _CONFLICT:
                 raise
-            is_there = True
-            made = msgspec.json.decode(await client.get(f"{self._jobs}/{self.name}"))
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": self.name, "uid": made["metadata"]["uid"]}
+            already_exists = True
+            created = msgspec.json.decode(await client.get(f"{self._jobs}/{self.name}"))
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": self.name, "uid": created["metadata"]["uid"]}
         runs = runs_manifest(self.name, self._settings.namespace, packed, owner)
         try:
             # Also of a Job that is there: the command that created it may have been killed before this.
             await client.post(f"/api/v1/namespaces/{self._settings.namespace}/configmaps", msgspec.json.encode(runs))
         except ClientError as refusal:
-            if not is_there:
-                await self._end(client)  # its pods would wait for the runs forever
+            if not already_exists:
+                await self._delete(client)  # its pods would wait for the runs forever
                 raise
             if not (isinstance(refusal, APIError) and refusal.code == _CONFLICT):
                 raise
-        if is_there:
+        if already_exists:
             return f"{where} is there already: its rows are collected"
         return f"{where}: {job['spec']['completions']} shards, {job['spec']['parallelism']} pods at a time"
 
-    async def _look(self, client: APIClient) -> tuple[list[SweepRow], bool]:
+    async def _poll(self, client: APIClient) -> tuple[list[SweepRow], bool]:
         """The rows of pods that have ended since the last look, and whether the Job was over before."""
         job = msgspec.json.decode(await client.get(f"{self._jobs}/{self.name}"))
         pods = f"/api/v1/namespaces/{self._settings.namespace}/pods"
@@ -214,18 +215,18 @@ class IndexedJobEngine:
         found: list[SweepRow] = []
         for pod in msgspec.json.decode(await client.get(pods, selector))["items"]:
             metadata, phase = pod["metadata"], pod.get("status", {}).get("phase")
-            if phase in ("Succeeded", "Failed") and metadata["uid"] not in self._read:
+            if phase in ("Succeeded", "Failed") and metadata["uid"] not in self._read_pods:
                 try:
                     found += rows_in(await client.get(f"{pods}/{metadata['name']}/log", accept="*/*"))
                 except APIError as refusal:  # its node is gone, or it never ran
                     if refusal.code not in (400, 404, 500):
                         raise
-                self._read.add(metadata["uid"])
+                self._read_pods.add(metadata["uid"])
         conditions = job.get("status", {}).get("conditions") or ()
         ended = {each["type"] for each in conditions if each["status"] == "True"}
         return found, bool(ended & {"Complete", "Failed"})
 
-    async def _end(self, client: APIClient) -> None:
+    async def _delete(self, client: APIClient) -> None:
         """Delete the Job with its pods; the ConfigMap is its own."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         await client.delete(f"{self._jobs}/{self.name}", msgspec.json.encode(options))
@@ -295,7 +296,7 @@ def job_manifest(name: str, settings: JobSettings, specs: Sequence[RunSpec]) -> 
             "completionMode": "Indexed",
             "completions": shards,
             "parallelism": min(shards, settings.pods),
-            "backoffLimitPerIndex": _TRIED_AGAIN,
+            "backoffLimitPerIndex": _RETRIES,
             "template": {"metadata": {"labels": _LABELS}, "spec": pod},
         },
     }

@@ -1,4 +1,4 @@
-"""What is idle on the devices of a trace's nodes, and how much of it is of no use to the workload's typical tasks.
+"""Idle capacity of the devices of a trace's nodes, and how much of it the workload's typical tasks cannot use.
 
 A task type can use none of a node's idle devices if it cannot run there (CPU, model, too few devices with enough left),
 else all but those on which too little is left for it. *Fragmented*, as the FGD paper measures it, is the mean over all

@@ -1,5 +1,5 @@
-"""The files of the GPU trace openb (Weng et al., USENIX ATC 2023). They come from a download of the user's (`GET_IT`);
-none is shipped.
+"""The files of the GPU trace openb (Weng et al., USENIX ATC 2023). The user downloads them
+(`DOWNLOAD_HINT`); none is shipped.
 """
 
 import csv
@@ -11,7 +11,7 @@ from typing import IO, Any, Final, cast
 
 import msgspec
 
-from kscheduler.sweep.trace.run_drawing import ARRIVING, drawn, typical_shapes
+from kscheduler.sweep.trace.run_drawing import DEFAULT_ARRIVAL, drawn, typical_shapes
 from kscheduler.sweep.trace.trace_objects import Machine, Run, TraceTask, as_typical_pods
 
 LISTS: Final = (
@@ -19,7 +19,7 @@ LISTS: Final = (
     "gpuspec10", "gpuspec20", "gpuspec25", "gpuspec33", "multigpu20", "multigpu30", "multigpu40", "multigpu50",
 )  # fmt: skip
 """The workloads with published results."""
-GET_IT: Final = (
+DOWNLOAD_HINT: Final = (
     "the trace's CSV files, plain or gzip, are in the folder data/csv of "
     "https://github.com/hkust-adsl/kubernetes-scheduler-simulator"
 )
@@ -36,9 +36,9 @@ def read_run(path: Path) -> Run:
     return msgspec.json.decode(_bytes_of(path), type=Run)
 
 
-def drawn_run(directory: Path, workload: str, seed: int, arriving: float = ARRIVING) -> Run:
+def drawn_run(directory: Path, workload: str, seed: int, arrival: float = DEFAULT_ARRIVAL) -> Run:
     """A run of the nodes with GPUs and the workload's tasks, as the experiment draws it. Raises `TraceError`."""
-    return drawn(workload, machines_of(directory), tasks_of(directory, workload), seed, arriving)
+    return drawn(workload, machines_of(directory), tasks_of(directory, workload), seed, arrival)
 
 
 def machines_of(directory: Path) -> list[Machine]:
@@ -82,7 +82,7 @@ def _found(path: Path) -> Path:
     for each in (path, packed):
         if each.is_file():
             return each
-    raise TraceError(f"{path}: there is no such file, nor one with .gz behind it; {GET_IT}")
+    raise TraceError(f"{path}: there is no such file, nor one with .gz behind it; {DOWNLOAD_HINT}")
 
 
 def _rows_of(path: Path, columns: Sequence[str]) -> Iterator[Mapping[str, str]]:
@@ -93,15 +93,17 @@ def _rows_of(path: Path, columns: Sequence[str]) -> Iterator[Mapping[str, str]]:
             reader = csv.DictReader(text)
             missing = [name for name in columns if name not in (reader.fieldnames or ())]
             if missing:
-                raise TraceError(f"{path}: no column {', '.join(missing)}; {GET_IT}")
+                raise TraceError(f"{path}: no column {', '.join(missing)}; {DOWNLOAD_HINT}")
             for row in reader:
                 for name in columns:
                     if name in _NUMBERS and not (row[name] or "").isdecimal():
-                        raise TraceError(f"{path}:{reader.line_num}: {name} is {row[name]!r}, not a number; {GET_IT}")
+                        raise TraceError(
+                            f"{path}:{reader.line_num}: {name} is {row[name]!r}, not a number; {DOWNLOAD_HINT}"
+                        )
                 yield row
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as problem:
         reason = (problem.strerror if isinstance(problem, OSError) else None) or problem
-        raise TraceError(f"{path}: cannot be read: {reason}; {GET_IT}") from None
+        raise TraceError(f"{path}: cannot be read: {reason}; {DOWNLOAD_HINT}") from None
 
 
 def _bytes_of(path: Path) -> bytes:

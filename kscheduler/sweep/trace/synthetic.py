@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final, NamedTuple
 
-from kscheduler.sweep.trace.run_drawing import ARRIVING, drawn
+from kscheduler.sweep.trace.run_drawing import DEFAULT_ARRIVAL, drawn
 from kscheduler.sweep.trace.trace_objects import WHOLE, Machine, Run, TraceTask
 
 WORKLOAD: Final = "synthetic"
@@ -58,10 +58,10 @@ _ONE: Final = _Kind(
 _TASKS: Final = 8152
 
 
-def synthetic_run(seed: int, scale: float = 1.0, arriving: float = ARRIVING) -> tuple[Run, list[TraceTask]]:
+def synthetic_run(seed: int, scale: float = 1.0, arrival: float = DEFAULT_ARRIVAL) -> tuple[Run, list[TraceTask]]:
     """A run, and the tasks of which it is drawn. `scale`: how many nodes and tasks there are, of those of the trace."""
     tasks = list(_tasks(Random(seed), max(1, round(_TASKS * scale))))  # noqa: S311  a seeded draw, nothing is secret
-    return drawn(WORKLOAD, list(_machines(scale)), tasks, seed, arriving), tasks
+    return drawn(WORKLOAD, list(_machines(scale)), tasks, seed, arrival), tasks
 
 
 def _machines(scale: float) -> Iterator[Machine]:
@@ -70,20 +70,20 @@ def _machines(scale: float) -> Iterator[Machine]:
             yield Machine(f"{model.lower()}-{cpu // 1000}-{number:04}", cpu, memory, gpus, model)
 
 
-def _tasks(chance: Random, count: int) -> Iterator[TraceTask]:
+def _tasks(rng: Random, count: int) -> Iterator[TraceTask]:
     kinds = (_CPU_ONLY, _SHARE, _ONE, None)
     weights = [kind.tasks if kind is not None else sum(many for _, many in _SEVERAL) for kind in kinds]
     for number in range(count):
         name = f"task-{number:05}"
-        kind = chance.choices(kinds, weights)[0]
+        kind = rng.choices(kinds, weights)[0]
         if kind is None:
-            gpus = _picked(chance, _SEVERAL)
+            gpus = _picked(rng, _SEVERAL)
             yield TraceTask(name, 11_000 * gpus, 48_128 * gpus, gpus, WHOLE, "")
             continue
-        _, cpu, memory = chance.choices(kind.sizes, [each[0] for each in kind.sizes])[0]
-        milli = _picked(chance, _SHARES) if kind is _SHARE else WHOLE
+        _, cpu, memory = rng.choices(kind.sizes, [each[0] for each in kind.sizes])[0]
+        milli = _picked(rng, _SHARES) if kind is _SHARE else WHOLE
         yield TraceTask(name, cpu, memory, int(kind is not _CPU_ONLY), 0 if kind is _CPU_ONLY else milli, "")
 
 
-def _picked(chance: Random, weighted: tuple[tuple[int, int], ...]) -> int:
-    return chance.choices([value for value, _ in weighted], [weight for _, weight in weighted])[0]
+def _picked(rng: Random, weighted: tuple[tuple[int, int], ...]) -> int:
+    return rng.choices([value for value, _ in weighted], [weight for _, weight in weighted])[0]

@@ -1,7 +1,7 @@
-"""What is seen of a cluster at one moment, and the mean over the moments of a run.
+"""Samples of a cluster's state during a run, and their mean over time.
 
-The moments of a recording are a minute apart at first; each time 200 have been taken they come half as often, so that a
-week takes about a thousand. A moment counts for as long as it lasts until the next one.
+Samples are a minute apart at first; after each 200 the interval doubles, so that a week takes about a thousand. In the
+mean, a sample has the weight of the time until the next one.
 """
 
 from collections.abc import Iterable
@@ -17,11 +17,11 @@ from kscheduler.recorder.alternatives.run_measurements import nodes_in_use
 from kscheduler.state.cache import Cache
 
 FIRST_INTERVAL_SECONDS: Final = 60.0
-_BEFORE_RARER: Final = 200
+_SAMPLES_PER_INTERVAL: Final = 200
 _RESOURCES: Final = ("cpu", "memory")
 
 
-class Moment(msgspec.Struct, frozen=True):
+class ClusterSample(msgspec.Struct, frozen=True):
     """Shares are in percent; `None`: no node has any of it."""
 
     nodes_used: float
@@ -37,7 +37,7 @@ class Moment(msgspec.Struct, frozen=True):
     gpus_unusable: float | None
 
 
-def moment_of(cache: Cache, pods: Iterable[Pod], gpu: str) -> Moment:
+def sample_of(cache: Cache, pods: Iterable[Pod], gpu: str) -> ClusterSample:
     """`pods`: those that wait, perhaps among others; `gpu`: the extended resource that counts GPUs."""
     waiting = [PodInfo(pod) for pod in pods if not pod.spec.node_name]
     in_use, nodes, rows = nodes_in_use(cache), cache.nodes, cache.nodes.rows()
@@ -56,7 +56,7 @@ def moment_of(cache: Cache, pods: Iterable[Pod], gpu: str) -> Moment:
         if resource == gpu and has:
             free_gpus = float(free)
     share = unusable[gpu]
-    return Moment(
+    return ClusterSample(
         nodes_used=in_use.in_use,
         zone_skew=in_use.zone_skew,
         price=in_use.price,
@@ -71,34 +71,33 @@ def moment_of(cache: Cache, pods: Iterable[Pod], gpu: str) -> Moment:
     )
 
 
-class Moments:
-    """The moments of a run, in its own time."""
+class SampleSeries:
+    """The samples of a run, in virtual time."""
 
     def __init__(self) -> None:
-        self._taken: list[tuple[float, Moment]] = []
+        self._samples: list[tuple[float, ClusterSample]] = []
         self._next: float | None = None
 
-    def are_due(self, now: float) -> bool:
-        """Whether one should be taken before what happens now, in seconds since the epoch."""
-        if self._next is None:  # what there is at the beginning comes in one go
+    def is_due(self, now: float) -> bool:
+        """Whether to sample before the change at this time, in seconds since the epoch."""
+        if self._next is None:  # all initial objects arrive at once
             self._next = now + FIRST_INTERVAL_SECONDS
         return now >= self._next
 
-    def take(self, moment: Moment, now: float) -> None:
-        """Keep it."""
-        self._taken.append((now, moment))
-        self._next = now + FIRST_INTERVAL_SECONDS * 2.0 ** (len(self._taken) // _BEFORE_RARER)
+    def add(self, sample: ClusterSample, now: float) -> None:
+        self._samples.append((now, sample))
+        self._next = now + FIRST_INTERVAL_SECONDS * 2.0 ** (len(self._samples) // _SAMPLES_PER_INTERVAL)
 
     def mean(self) -> dict[str, float | None]:
-        """By field. At least one must have been taken."""
-        times = [now for now, _ in self._taken]
-        lasting = [later - now for now, later in zip(times, [*times[1:], times[-1]], strict=True)]
-        if not sum(lasting):
-            lasting = [1.0] * len(lasting)
-        return {name: self._mean(name, lasting) for name in Moment.__struct_fields__}
+        """By field. There must be at least one sample."""
+        times = [now for now, _ in self._samples]
+        durations = [later - now for now, later in zip(times, [*times[1:], times[-1]], strict=True)]
+        if not sum(durations):
+            durations = [1.0] * len(durations)
+        return {name: self._mean(name, durations) for name in ClusterSample.__struct_fields__}
 
-    def _mean(self, name: str, lasting: list[float]) -> float | None:
-        values = [(getattr(moment, name), weight) for (_, moment), weight in zip(self._taken, lasting, strict=True)]
+    def _mean(self, name: str, durations: list[float]) -> float | None:
+        values = [(getattr(sample, name), weight) for (_, sample), weight in zip(self._samples, durations, strict=True)]
         known = [(value, weight) for value, weight in values if value is not None and weight]
         total = sum(weight for _, weight in known)
         return sum(value * weight for value, weight in known) / total if total else None
