@@ -92,7 +92,8 @@ def _add_query(query: "argparse._ArgumentGroup") -> None:
         metavar="FILE",
         default=[],
         help="a pod that does not exist yet, from a manifest: a Pod, or a Deployment, StatefulSet, DaemonSet, Job ... "
-        "whose first pod is explained; a file, a folder or a pattern, may be given more than once; - is standard input",
+        "whose first pod is explained, or a pod group with its members; a file, a folder or a pattern, may be given "
+        "more than once; - is standard input",
     )
     query.add_argument(
         "--from",

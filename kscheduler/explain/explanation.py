@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kscheduler.explain.against import against
 from kscheduler.explain.answer import Against, PodExplanation
@@ -64,6 +65,9 @@ class Explanation:
         return text
 
 
+_TOGETHER: Final = "members of a pod group are decided about together"
+
+
 def answered(
     query: ExplainQuery | GroupExplainQuery,
     decision: Decision | GroupDecision,
@@ -82,6 +86,7 @@ def answered(
             suggested_for_group(decision, time) if with_suggestions and isinstance(decision, GroupDecision) else None
         )
         known = query.in_service if isinstance(query, GroupExplainQuery) else None
+        notes = (*notes, f"nodes of one member are not compared: {_TOGETHER}") if against_node else notes
         return Explanation(decision, notes=notes, found=helping, of_group=known, left_off=time.left_off)
     situation = query.situation
     found = suggested(decision, situation, time) if with_suggestions else None

@@ -6,7 +6,7 @@ the whole, which nobody writes, and `groups` has those of the groups of pods, as
 """
 
 from collections.abc import Callable
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
@@ -141,11 +141,11 @@ class PodGroupExplanation(Answer, frozen=True, kw_only=True):
 
 
 class ExplanationList(Answer, frozen=True, kw_only=True):
-    """The answers about new pods, in the order of their manifests."""
+    """The answers about new pods, in the order of their manifests, and then those about pod groups."""
 
     api_version: Literal["explain.kscheduler.io/v1"] = API_VERSION
     kind: Literal["ExplanationList"] = "ExplanationList"
-    items: tuple[PodExplanation, ...]
+    items: Annotated[tuple[Any, ...], Meta(description="Each of kind `PodExplanation` or `PodGroupExplanation`.")]
 
 
 # --- reading and changing answers -------------------------------------------------------------------------------------

@@ -252,8 +252,9 @@ class Cluster:
     ) -> ExplainResult:
         """Where a pod goes, who rejected which node and why, and the smallest change that would make it fit.
 
-        `pod`: the name of one in the cluster (`NAMESPACE/POD`, or `POD` in `namespace`), or a new one, as in `of`. One
-        that waits with its pod group is answered with the group. `against`: a node to compare with the pod's own.
+        `pod`: the name of one in the cluster (`NAMESPACE/POD`, or `POD` in `namespace`; `podgroup/NAME` is a pod group
+        of `namespace`), or a new one, as in `of`. One that waits with its pod group, and new ones that name a group,
+        are answered with the group. `against`: a node to compare with the pod's own.
         `suggestions`: whether to look for changes. Nothing changes. Raises `ClusterError`.
         """
         with raising_cluster_error():

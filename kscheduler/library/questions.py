@@ -8,10 +8,13 @@ import msgspec
 
 from kscheduler.aio.synchronous import run_synchronously
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.groups import GROUP_PREFIXES
 from kscheduler.api.priority import PRIORITY_CLASS, classes_of
+from kscheduler.assembly import group_apis
 from kscheduler.explain.queries.explain_query import ExplainQuery, GroupExplainQuery
 from kscheduler.explain.queries.from_files import PodSelection, queries_in_cluster
-from kscheduler.explain.queries.new_pods import new_pods_of, queries_about_new, query_about_new
+from kscheduler.explain.queries.new_groups import ClusterGroups, queries_about_new
+from kscheduler.explain.queries.new_pods import new_pods_of, query_about_new
 from kscheduler.library.given import Given, GivenObjects, given_objects
 from kscheduler.scenario.cluster_input import ClusterInput, manifests_in
 from kscheduler.scenario.errors import ScenarioError
@@ -129,7 +132,11 @@ def _failures_in(lines: Iterable[Line]) -> Iterator[str]:
 
 
 def query_about_given(cluster: ClusterInput, pod: Given, namespace: str) -> ExplainQuery | GroupExplainQuery:
-    """About a pod of the cluster that is named, or about a new one. Raises `ScenarioError`."""
+    """About a pod or (`podgroup/NAME`) a pod group of the cluster, or about a new one. Raises `ScenarioError`."""
+    prefix, _, group = pod.partition("/") if isinstance(pod, str) else ("", "", "")
+    if group and prefix.partition(".")[0].lower() in GROUP_PREFIXES:
+        selection = PodSelection(namespace, group=group)
+        return next(queries_in_cluster(_manifests_of(cluster), cluster.where, selection, cluster.served))
     if isinstance(pod, str) and (key := _key_of(cluster.objects.pods, pod, namespace)):
         space, _, name = key.partition("/")
         selection = PodSelection(space, name)
@@ -141,8 +148,12 @@ def query_about_given(cluster: ClusterInput, pod: Given, namespace: str) -> Expl
     given = given_objects(pod=pod)
     classes = {**classes_of(cluster.objects.pods), **cluster.priority_classes}
     notes = list(given.notes)
-    news, others = new_pods_of(known(given.documents, notes, are_new=True), notes, namespace, classes)
-    queries = queries_about_new(((new, None) for new in news), cluster.objects, others, cluster.served)
+    documents, apis = known(given.documents, notes, are_new=True), group_apis(cluster.served.config)
+    news, others = new_pods_of(documents, notes, namespace, classes, apis)
+    of_cluster = ClusterGroups(cluster.groups)
+    queries = queries_about_new(
+        ((new, None) for new in news), cluster.objects, others, cluster.served, groups=of_cluster
+    )
     if len(queries) != 1:
         raise ScenarioError(f"pod: {len(queries)} were given, and one was expected")
     return queries[0]

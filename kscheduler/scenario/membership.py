@@ -1,8 +1,8 @@
 """Members of pod groups: one that waits is explained with its group, any other one by itself.
 
-Whether a member that waits gets a node is decided for the group as a whole. A member that has a node, or does not exist
-yet, has no group to be tried with: it is explained as if it were in none. Where Kubernetes' groups are not followed, a
-note says it of the pods that name one.
+Whether a member that waits gets a node is decided for the group as a whole; one of a file is asked about with its group
+(`explain.queries.new_groups`). A member that has a node is explained as if it were in none. Where Kubernetes' groups
+are not followed, a note says it of the pods that name one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -14,6 +14,7 @@ import msgspec
 
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
+from kscheduler.api.groups import SCHEDULER_PLUGINS_LABEL, VOLCANO_ANNOTATION
 from kscheduler.api.kinds import PODS
 from kscheduler.client.errors import APIError
 from kscheduler.client.rest import APIClient
@@ -32,6 +33,7 @@ _RETRIES: Final = 2
 _REFUSED_AS_WRITTEN: Final = (400, 422)
 # Metadata that only a server writes: of a pod that was copied from a cluster.
 _OF_THE_SERVER: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
+_GROUPS: Final = ("PodGroup", "CompositePodGroup")
 _UNKNOWN_FIELD: Final = re.compile(r'unknown field "([^"]+)"')
 
 
@@ -40,7 +42,7 @@ def read_new_objects(given: Sequence[str]) -> tuple[list[Document], list[str]]:
     notes: list[str] = []
     every = read_objects(given, notes, instead=": use --from")
     documents = known(every, notes, are_new=True)
-    if not any(map(makes_pods, documents)):
+    if not any(makes_pods(document) or is_pod_group(document) for document in documents):
         kinds = sorted({str(document.tree.get("kind")) for document in every})
         only = f"{names_of(given)}: no pod and nothing that makes pods, only {', '.join(kinds) or 'an empty file'}"
         raise ScenarioError("\n".join([only, *notes]))
@@ -51,6 +53,21 @@ def makes_pods(document: Document) -> bool:
     """Whether it is a pod, or its controller makes pods."""
     kind = document.tree.get("kind")
     return kind == PODS.name or kind in WORKLOADS
+
+
+def is_pod_group(document: Document) -> bool:
+    """Whether it is a group of pods, or of groups, of an API that is known (`known` has left out the others)."""
+    return document.tree.get("kind") in _GROUPS
+
+
+def names_pod_group(pod: Tree) -> bool:
+    """Whether a pod names a group, whatever API it belongs to."""
+    metadata, spec = pod.get("metadata"), pod.get("spec")
+    if isinstance(spec, dict) and spec.get("schedulingGroup"):
+        return True
+    named = (("labels", SCHEDULER_PLUGINS_LABEL), ("annotations", VOLCANO_ANNOTATION))
+    texts = [(metadata.get(field), key) for field, key in named] if isinstance(metadata, dict) else []
+    return any(key in found for found, key in texts if isinstance(found, dict))
 
 
 def called(document: Document) -> str:

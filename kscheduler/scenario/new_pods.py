@@ -7,7 +7,7 @@ ReplicaSet for a Deployment, as in a real cluster.
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kscheduler.api.codec import UndecodableError, convert
@@ -170,6 +170,26 @@ def all_new_pods(documents: list[Document], namespace: str, replicas: int | None
             yield NewPod(tree, "its manifest", document.where, copies=[f"{name}-{nth}" for nth in range(1, count)])
         elif kind in WORKLOADS and (replicas is not None or not why_none(document.tree)):
             yield from _pods_of_workload(document, kind, namespace, pods_wanted(document.tree, replicas))
+
+
+def others_like(new: NewPod, most: int) -> Iterator[NewPod]:
+    """The other pods that the manifest of a first pod makes, or would make if its controller made some.
+
+    Raises `ScenarioError` if that is more than `most`.
+    """
+    if new.source is None or new.workload is None:
+        return
+    tree = new.source.tree
+    count = pods_wanted(tree)
+    if count > most:
+        whose = new.origin.partition(" (")[0]
+        raise ScenarioError(f"{new.where}: {whose} asks for {count} pods: at most {most} are judged with their group")
+    kind, namespace, _ = new.workload
+    for other in _pods_of_workload(new.source, kind, namespace, count):
+        if other.tree["metadata"]["name"] != new.tree["metadata"]["name"]:
+            yield other
+        for name in other.copies:
+            yield replace(other, tree={**other.tree, "metadata": {**other.tree["metadata"], "name": name}}, copies=[])
 
 
 def on_each_node(new: NewPod, nodes: Sequence[Node]) -> Iterator[NewPod]:

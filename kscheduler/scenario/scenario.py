@@ -149,6 +149,8 @@ class GroupScenario:
     """By resource, why the objects that name levels of the topology are not known."""
     claim_templates: Mapping[str, ResourceClaimTemplate | None] = field(default_factory=dict)
     """As for `Scenario`, of the waiting members."""
+    of_file: frozenset[tuple[str, str, str]] = frozenset()
+    """By resource, namespace and name what does not exist yet: members and other objects of a file."""
 
 
 class _Line(msgspec.Struct, rename="camel"):

@@ -16,7 +16,7 @@ from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.loader import ArgsKind, LoadPlugins, from_tree
 from kscheduler.config.reading.decode import Walk
 from kscheduler.config.types import KubeSchedulerConfiguration
-from kscheduler.explain.queries.new_pods import decoded_request, documents_of
+from kscheduler.explain.queries.new_pods_request import decoded_request, documents_of
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import nearest_node

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kscheduler.config.loader import default_configuration
-from kscheduler.explain.queries.new_pods import queries_of_request, read_new_pods_request
+from kscheduler.explain.queries.new_pods_request import queries_of_request, read_new_pods_request
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kscheduler import Cluster, ClusterError, NodeInfo, PodInfo, make_node, make_pod, plugin
-from tests.library.manifests import DEPLOYMENT, budget, owned
+from tests.library.manifests import DEPLOYMENT, budget, owned, pod_tree
 from tests.telemetry.logs.unconfigured import unconfigured
 
 BIG = {"cpu": "1500m"}
@@ -185,3 +185,20 @@ def test_a_pod_of_a_scheduler_that_is_not_served_is_noted() -> None:
 def test_errors_are_one_type_also_for_a_pod_that_is_there() -> None:
     with pytest.raises(ClusterError, match="pod default/web exists already"):
         Cluster.of(make_node("a"), make_pod("web")).schedule(make_pod("web"))
+
+
+def test_a_group_is_explained_by_its_name_and_a_new_one_by_its_manifests() -> None:
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    config = {**head, "podGroupAPIs": ["volcano"], "profiles": [{"schedulerName": "kscheduler"}]}
+    named = {"metadata": {"name": "g"}, "spec": {"minMember": 2}}
+    group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", **named}
+    members = [pod_tree(name, cpu="1") for name in ("one", "two")]
+    for member in members:
+        member["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "g"}
+    node, fits = make_node("a", cpu="2"), "pod group default/g: would be scheduled now"
+    there = Cluster.of(node, members, group, configuration=config)
+    assert str(there.explain("podgroup/g")).startswith(fits)
+    assert str(there.explain("podgroups.scheduling.volcano.sh/g")).startswith(fits)
+    with pytest.raises(ClusterError, match="no pod of namespace ml names pod group g"):
+        there.explain("pg/g", namespace="ml")
+    assert str(Cluster.of(node, configuration=config).explain([group, *members])).startswith(fits)

@@ -2,7 +2,7 @@
 
     explain POD                      a pod of the live cluster
     explain podgroup/NAME            a pod group, by one of its members
-    explain -f pod.yaml              a new pod in the live cluster
+    explain -f pod.yaml              a new pod, or a new pod group, in the live cluster
     explain --from FILE              scenarios, or each pending pod of the objects that kubectl has printed
     explain --from FILE POD          a pod of those objects
     explain --from FILE -f pod.yaml  a new pod in the cluster of those objects

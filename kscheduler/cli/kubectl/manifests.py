@@ -12,7 +12,7 @@ from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
 from kscheduler.api.priority import PRIORITY_CLASSES_PATH, listed_classes
 from kscheduler.cli.kubectl.service import ServiceProxyClient
 from kscheduler.scenario.errors import ScenarioError
-from kscheduler.scenario.new_objects import admitted_pod, makes_pods
+from kscheduler.scenario.new_objects import admitted_pod, is_pod_group, makes_pods, names_pod_group
 from kscheduler.scenario.new_pods import new_pods
 from kscheduler.scenario.object_files import Document
 from kscheduler.simulate.requested_changes import NewObjects, classes_for, templates_in
@@ -48,30 +48,38 @@ async def _priority_classes(new_objects: Sequence[NewObjects], proxy: ServicePro
 async def explanation_requests(
     documents: Sequence[Document], namespace: str, notes: list[str], proxy: ServiceProxyClient
 ) -> list[Tree]:
-    """The bodies of `POST /explain`, each with some of the pods and all that comes with them. `notes`: gets more."""
+    """The bodies of `POST /explain`, each with some of the pods and all that comes with them. `notes`: gets more.
+
+    Members of pod groups are in one, with the groups: a group is judged as a whole.
+    """
     referenced = await referenced_objects([NewObjects("", tuple(documents))], namespace, proxy)
-    others = [document for document in documents if not makes_pods(document)]
-    makers = [document for document in documents if makes_pods(document)]
-    admitted: list[Tree | str | None] = []
+    groups = [document for document in documents if is_pod_group(document)]
+    others = [document for document in documents if not (makes_pods(document) or is_pod_group(document))]
+    alone: list[tuple[Document, Tree | str | None]] = []
+    members: list[tuple[Document, Tree | str | None]] = []
     async with proxy.own_client() as client:
-        for document in makers:
+        for document in filter(makes_pods, documents):
             try:
                 new = next(new_pods([document], namespace))
             except ScenarioError:
-                admitted.append(None)  # the service says what is wrong with it
+                alone.append((document, None))  # the service says what is wrong with it
                 continue
-            admitted.append(await admitted_pod(client, new))
+            which = members if names_pod_group(new.tree) else alone
+            which.append((document, await admitted_pod(client, new)))
             notes += new.notes
-    return [
-        {
+
+    def body(makers: Sequence[tuple[Document, Tree | str | None]], more: Sequence[Document]) -> Tree:
+        sent = [*(document for document, _ in makers), *more]
+        return {
             "namespace": namespace,
-            "objects": _trees([*makers[begin:end], *others]) + referenced,
-            "places": [document.where for document in (*makers[begin:end], *others)],
-            "admitted": admitted[begin:end],
+            "objects": _trees(sent) + referenced,
+            "places": [document.where for document in sent],
+            "admitted": [admitted for _, admitted in makers],
         }
-        for begin in range(0, len(makers), MAX_QUERIED_AT_ONCE)
-        for end in (begin + MAX_QUERIED_AT_ONCE,)
-    ]
+
+    parts = (alone[begin : begin + MAX_QUERIED_AT_ONCE] for begin in range(0, len(alone), MAX_QUERIED_AT_ONCE))
+    of_groups = [body(members, [*groups, *others])] if members or groups else []
+    return [*(body(part, others) for part in parts), *of_groups]
 
 
 def _trees(documents: Iterable[Document]) -> list[Tree]:

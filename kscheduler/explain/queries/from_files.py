@@ -18,7 +18,8 @@ from kscheduler.explain.queries.explain_query import (
 )
 from kscheduler.explain.queries.named_groups import member_to_explain, members_of, no_member
 from kscheduler.explain.queries.named_workloads import Workload, no_pods, pods_of, which_of
-from kscheduler.explain.queries.new_pods import new_pods_of, queries_about_new
+from kscheduler.explain.queries.new_groups import ClusterGroups, queries_about_new
+from kscheduler.explain.queries.new_pods import new_pods_of
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.files import named_files
@@ -175,11 +176,13 @@ def _about_new(
     notes: tuple[str, ...],
     selection: PodSelection,
     served: Serving,
-) -> Iterator[ExplainQuery]:
+) -> Iterator[ExplainQuery | GroupExplainQuery]:
     """Raises `ScenarioError` if none can be answered."""
     documents, not_read = read_new_objects(selection.manifests)
-    news, other_objects = new_pods_of(documents, not_read, selection.namespace, found.priority_classes)
-    yield from queries_about_new(((new, None) for new in news), objects, other_objects, served, notes)
+    classes, apis = found.priority_classes, group_apis(served.config)
+    news, other_objects = new_pods_of(documents, not_read, selection.namespace, classes, apis)
+    of_cluster = ClusterGroups(found.groups)
+    yield from queries_about_new(((new, None) for new in news), objects, other_objects, served, notes, of_cluster)
 
 
 def _refuse_about(left_out: Iterable[LeftOut], path: str, selection: PodSelection) -> None:

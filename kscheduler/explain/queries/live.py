@@ -27,14 +27,15 @@ from kscheduler.explain.queries.explain_query import (
     with_claim_templates,
     with_gate_owners,
 )
-from kscheduler.explain.queries.new_pods import new_pods_of, queries_about_new
+from kscheduler.explain.queries.new_groups import ClusterGroups, queries_about_new
+from kscheduler.explain.queries.new_pods import new_pods_of
 from kscheduler.explain.situation import pod_state_of
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.informers.progress import PAGE_SIZE
 from kscheduler.scenario.cluster_input import ClusterInput
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.membership import queried_group_of, waiting_group_of
-from kscheduler.scenario.new_objects import admitted_pod
+from kscheduler.scenario.new_objects import admitted_pod, names_pod_group
 from kscheduler.scenario.new_pods import NewPod
 from kscheduler.scenario.object_files import Document
 from kscheduler.scenario.owners import gate_owners
@@ -105,15 +106,16 @@ async def new_pod_queries(
     not_read: Sequence[str],
     namespace: str,
     served: Serving,
-) -> list[ExplainQuery]:
-    """Where the new pods of documents would go. `not_read`: of their files.
+) -> list[ExplainQuery | GroupExplainQuery]:
+    """Where the new pods of documents would go, those of a pod group with it. `not_read`: of their files.
 
     Raises `ClientError`, and `ScenarioError` where no pod can be created.
     """
     notes: list[str] = []
     objects = await read_cluster(client, notes)
     classes = await read_priority_classes(client, notes)
-    news, other_objects = new_pods_of(documents, not_read, namespace, {**classes_of(objects.pods), **classes})
+    classes = {**classes_of(objects.pods), **classes}
+    news, other_objects = new_pods_of(documents, not_read, namespace, classes, group_apis(served.config))
     made = [(new, await admitted_pod(client, new)) for new in news]
     read: dict[tuple[str, str], ResourceClaimTemplate | None] = {}
     for new in news:
@@ -121,16 +123,32 @@ async def new_pod_queries(
     there = tuple(template for template in read.values() if template is not None)
     objects = msgspec.structs.replace(objects, resourceclaimtemplates=there)
     objects = await _with_all_templates(client, objects, read.values())
-    queries = queries_about_new(made, objects, other_objects, served, notes)
+    groups = ClusterGroups()
+    if other_objects.groups or any(names_pod_group(new.tree) for new in news):
+        unserved: list[str] = []
+        awaited: dict[str, str] = {}
+        definitions = await read_groups(client, served, notes, unserved)
+        objects = await read_topologies(client, served, objects, notes, awaited)
+        groups = ClusterGroups(definitions, tuple(unserved), awaited)
+    queries = queries_about_new(made, objects, other_objects, served, notes, groups)
     return [_with_read(query, read) for query in queries]
 
 
-def _with_read(query: ExplainQuery, read: Mapping[tuple[str, str], ResourceClaimTemplate | None]) -> ExplainQuery:
+def _with_read(
+    query: ExplainQuery | GroupExplainQuery, read: Mapping[tuple[str, str], ResourceClaimTemplate | None]
+) -> ExplainQuery | GroupExplainQuery:
     """The question with the templates of its namespace that were looked for."""
-    namespace, known = query.scenario.pod.metadata.namespace, query.scenario.claim_templates
-    of_pod = {name: template for (place, name), template in read.items() if place == namespace}
+    if isinstance(query, GroupExplainQuery):
+        return with_claim_templates(query, _read_in(query.scenario.group, read) | dict(query.scenario.claim_templates))
     # Those of the file come last: they are there, though the cluster does not have them.
-    return with_claim_templates(query, {**of_pod, **known})
+    return with_claim_templates(query, _read_in(query.scenario.pod.key, read) | dict(query.scenario.claim_templates))
+
+
+def _read_in(
+    key: str, read: Mapping[tuple[str, str], ResourceClaimTemplate | None]
+) -> dict[str, ResourceClaimTemplate | None]:
+    """By name, of the namespace of this key."""
+    return {name: template for (place, name), template in read.items() if place == key.partition("/")[0]}
 
 
 async def _templates_named(client: APIClient, new: NewPod) -> dict[tuple[str, str], ResourceClaimTemplate | None]:

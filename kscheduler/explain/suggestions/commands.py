@@ -6,7 +6,7 @@ nothing is known to work: then there is no command, and the note says what to do
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ import msgspec
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
 from kscheduler.api.well_known import NOT_READY, UNREACHABLE
-from kscheduler.explain.situation import NO_SITUATION, PodState, Situation
+from kscheduler.explain.situation import NO_SITUATION, ObjectKey, PodState, Situation
 from kscheduler.explain.suggestions.kubectl_lines import REPLACE_FORCED, kubectl, patch_json, patched_locally
 from kscheduler.explain.suggestions.makers import PodMaker, maker_of, nothing_to_run
 from kscheduler.explain.suggestions.object_changes import ADD, ObjectChange, Operation
@@ -50,7 +50,7 @@ def commands_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situa
     is_new = situation.pod_state is PodState.NEW
     if of_the_pod and (is_new or maker_in_the_way(suggestion, pod, objects) is not None):
         return []
-    if _no_command(suggestion, pod, objects, is_new=is_new) or _only_in_the_file(suggestion, situation):
+    if _no_command(suggestion, pod, objects, is_new=is_new) or only_in_the_file(suggestion, situation.of_file):
         return []
     # Claims are made from their templates when the pod is made again: so the templates come first.
     parts = [step.facts.command(step) for step in suggestion.steps if step.facts.new_claims]
@@ -153,7 +153,7 @@ def _added(patch: Iterable[Operation]) -> tuple[Operation, ...]:
     )
 
 
-def _only_in_the_file(suggestion: Suggestion, situation: Situation) -> str:
+def only_in_the_file(suggestion: Suggestion, of_file: Collection[ObjectKey]) -> str:
     """Where the first object stands that the suggestion changes and that comes with the new pod; empty if none does."""
     for step in suggestion.steps:
         template = step.facts.claim_template
@@ -161,7 +161,7 @@ def _only_in_the_file(suggestion: Suggestion, situation: Situation) -> str:
             key = change.resource, change.namespace, change.name
             if template:
                 key = RESOURCE_CLAIM_TEMPLATES.plural, change.namespace, template
-            if key in situation.of_file:
+            if key in of_file:
                 name = f"ResourceClaimTemplate {key[2]}" if template else f"{key[2]} ({key[0]})"
                 return f"{name} is in the file: change it in the file"
     return ""
@@ -206,7 +206,7 @@ def _note_on_command(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, 
         return nothing_to_run((maker,))
     if note := _no_command(suggestion, pod, objects, is_new=is_new):
         return note if _is_whole(suggestion) else ""
-    if note := _only_in_the_file(suggestion, situation):
+    if note := only_in_the_file(suggestion, situation.of_file):
         return note
     replaced = {
         " ".join(command.split()[2:4])

@@ -21,6 +21,7 @@ from kscheduler.explain.suggestions.commands import (
     command_of,
     commands_of_members,
     maker_in_the_way,
+    only_in_the_file,
 )
 from kscheduler.explain.suggestions.group_search import group_suggestions
 from kscheduler.explain.suggestions.makers import PodMaker, nothing_to_run
@@ -32,6 +33,7 @@ from kscheduler.scenario.scenario import Scenario
 from kscheduler.text import nodes
 
 _MOST: Final = 5
+_IN_THE_FILE: Final = "the members are in the file: change them in the file"
 
 
 def suggested_for_group(decision: GroupDecision, time: SearchTime | None = None) -> Sequence[Suggestion] | None:
@@ -112,6 +114,8 @@ def _is_of_members(suggestion: Suggestion) -> bool:
 
 def _command(suggestion: Suggestion, decision: GroupDecision) -> str:
     objects, pods = decision.scenario.objects, _pods(decision)
+    if only_in_the_file(suggestion, decision.scenario.of_file):
+        return ""
     if not _is_of_members(suggestion):
         return command_of(suggestion, pods[0], objects, NO_SITUATION)
     if _makers_in_the_way(suggestion, decision):
@@ -120,6 +124,8 @@ def _command(suggestion: Suggestion, decision: GroupDecision) -> str:
 
 
 def _note(suggestion: Suggestion, decision: GroupDecision) -> str:
+    if note := only_in_the_file(suggestion, decision.scenario.of_file):
+        return _IN_THE_FILE if _is_of_members(suggestion) else note
     if makers := _makers_in_the_way(suggestion, decision):
         return nothing_to_run(makers)
     if not _is_of_members(suggestion):

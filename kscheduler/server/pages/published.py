@@ -20,7 +20,7 @@ from kscheduler.compact.compaction_result import compaction_schema
 from kscheduler.explain.answer import PodExplanation
 from kscheduler.explain.cluster_answers import NodeUses
 from kscheduler.explain.group_answer import ExplanationList, PodGroupExplanation
-from kscheduler.explain.queries.new_pods import NewPodsRequest
+from kscheduler.explain.queries.new_pods_request import NewPodsRequest
 from kscheduler.explain.schema import explain_definitions, explanation_schema
 from kscheduler.recorder.report.answers import replay_schema
 from kscheduler.server.pages.zpages import BuildVersion, PathIndex
@@ -45,6 +45,7 @@ def openapi_schemas() -> Tree:
     found["ExplanationRequest"] = {**request, "title": "ExplanationRequest", "required": ["objects"]}
     either = [{"$ref": f"{IN_OPENAPI}{name}"} for name in ("PodExplanation", "PodGroupExplanation")]
     found["Explanation"] = {"description": "Of a pod, or of the pod group that it waits with.", "anyOf": either}
+    found["ExplanationList"]["properties"]["items"]["items"] = {"$ref": f"{IN_OPENAPI}Explanation"}
     return dict(sorted(found.items()))
 
 

@@ -16,7 +16,6 @@ import numpy.ma  # noqa: F401  `np.unique` imports it when it is first called: e
 from kscheduler.answers import whose_rules
 from kscheduler.api.groups import GROUP_PREFIXES
 from kscheduler.api.priority import classes_of
-from kscheduler.explain.answer import PodExplanation
 from kscheduler.explain.explanation import Explanation, answered
 from kscheduler.explain.group_answer import ExplanationList
 from kscheduler.explain.node_use import node_uses
@@ -27,7 +26,8 @@ from kscheduler.explain.queries.explain_query import (
     with_claim_templates,
 )
 from kscheduler.explain.queries.named_groups import member_to_explain, members_of, no_member
-from kscheduler.explain.queries.new_pods import queries_of_request, read_new_pods_request
+from kscheduler.explain.queries.new_groups import ClusterGroups
+from kscheduler.explain.queries.new_pods_request import queries_of_request, read_new_pods_request
 from kscheduler.explain.queries.running_scheduler import WHERE
 from kscheduler.explain.suggestions.search_time import SharedTime
 from kscheduler.scenario.errors import ScenarioError
@@ -119,10 +119,13 @@ def explain_new(parts: Parts, as_of: float, *, body: bytes, leads: bool, as_text
         running = running_scheduler(parts, as_of, leads=leads)
         if request.against and not running.cache.has_node(request.against):
             return _response(_NOT_FOUND, f"the service knows no node {request.against}")
-        queries = queries_of_request(request, running.objects, running.served, classes_of(running.objects.pods))
+        groups = ClusterGroups(running.groups, running.unserved_groups, running.awaited_topologies)
+        classes = classes_of(running.objects.pods)
+        queries = queries_of_request(request, running.objects, running.served, classes, groups)
         times, answers = SharedTime(len(queries)), []
         for query in queries:
-            hold(parts, running.objects, query.scenario.objects)
+            if isinstance(query, ExplainQuery):  # a group is judged over a cache of its own
+                hold(parts, running.objects, query.scenario.objects)
             decision = running.decide(query)
             time = times.part()
             answers.append(
@@ -139,9 +142,7 @@ def explain_new(parts: Parts, as_of: float, *, body: bytes, leads: bool, as_text
     aged = [replace(each, notes=(*each.notes, *_notes(parts, as_of))) for each in answers]
     if as_text:
         return _response(_OK, _text_of(aged))
-    # New pods are judged by themselves: each answer is about a pod.
-    items = tuple(answer for each in aged if isinstance(answer := each.answer, PodExplanation))
-    return _response(_OK, f"{json_line(ExplanationList(items=items))}\n")
+    return _response(_OK, f"{json_line(ExplanationList(items=tuple(each.answer for each in aged)))}\n")
 
 
 def _explained(explanation: Explanation, parts: Parts, as_of: float, *, as_text: bool) -> bytes:

@@ -5,12 +5,14 @@ import json
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
 from kscheduler.api.kinds import PODS
+from kscheduler.config.loader import from_tree
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
-from kscheduler.explain.queries.new_pods import MAX_EXPLAINED
+from kscheduler.explain.queries.new_pods_request import MAX_EXPLAINED
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.nodes.node_table import NodeTable
@@ -136,6 +138,34 @@ async def test_what_comes_with_the_pods_is_there_for_the_plugins_of_the_service(
         assert len(app.parts.assembly.cache.nodes) == 1
         alone = (await queried(app, objects=[manifest("alone")]))["items"]
         assert [each["nodeCount"] for each in alone] == [1], "the next question finds the service as it was"
+
+
+async def test_a_gang_is_answered_as_a_whole_with_the_members_that_are_there() -> None:
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    of_volcano = {"podGroupAPIs": ["volcano"], "profiles": [{"schedulerName": "kscheduler"}]}
+    config = from_tree({**head, "leaderElection": {"leaderElect": False}, **of_volcano}, "test")
+    annotated: Tree = {"metadata": {"annotations": {"scheduling.k8s.io/group-name": "g"}}}
+    gang: Tree = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}}
+    gang["spec"] = {"minMember": 3}
+    new = [manifest(f"m-{number}", requests={"cpu": "1"}, **annotated) for number in range(2)]
+    chosen = msgspec.structs.replace(options(), config=config)
+    async with EmbeddedAPIServer(seed=1) as server, running(server, chosen) as (app, _, _):
+        put(server, "nodes", node_tree("first", cpu="3"))
+        put(server, "pods", pod_tree("there", requests={"cpu": "1"}, **annotated))
+        queue = app.parts.assembly.queue
+        await until_true(lambda: app.http_app.is_scheduling and queue.find("default/there") is not None)
+        other = manifest("other", requests={"cpu": "9"})
+        alone, answer = (await queried(app, objects=[*new, other, gang]))["items"]
+        assert (alone["kind"], alone["outcome"]) == ("Explanation", "Unschedulable")
+        nodes = {name: each.get("node") for name, each in answer["podGroupOutcome"]["pods"].items()}
+        assert nodes == dict.fromkeys(("there", "m-0", "m-1"), "first")
+        (short,) = (await queried(app, objects=[new[0], gang]))["items"]
+        assert short["message"] == "2 of 3 members are there"
+        many = [manifest(f"p-{number}") for number in range(MAX_EXPLAINED)]
+        refused = (await queried(app, 400, objects=[*new, *many]))["message"]
+        assert refused.startswith(
+            f"objects: {MAX_EXPLAINED + 1} new pods and pod groups are more than {MAX_EXPLAINED}:"
+        )
 
 
 @pytest.mark.parametrize(
