@@ -82,7 +82,7 @@ def test_a_slow_query_does_not_hold_up_the_others(run: Run) -> None:
 
 def test_a_query_waits_only_so_long_for_its_turn(run: Run) -> None:
     async def main() -> None:
-        async with Copies(limits=CopyLimits(waiting_seconds=0.05, at_once=1)) as live:
+        async with Copies(limits=CopyLimits(waiting_seconds=0.5, at_once=1)) as live:
             first = asyncio.ensure_future(live.ask(sleep))
             await asyncio.sleep(0)
             with pytest.raises(CopyBusyError, match="1 questions are before it"):
