@@ -70,6 +70,9 @@ class PluginTraits(msgspec.Struct, frozen=True):
     says_if_it_gives_points: bool
     """Whether it says (`gives_points`), once the nodes are filtered, if they may get other points than 0, normalised
     too: else it is not called for them. In-tree plugins declare it."""
+    says_if_defaults_reject: bool
+    """Whether it says (`rejects_by_defaults`) if spread constraints that only the profile has may reject nodes for a
+    pod. In-tree plugins have it."""
     judges_by_bucket: bool
     """Whether it may judge rows with equal domains and counts as one (`by_bucket`). In-tree plugins have it."""
     normalizes: bool
@@ -166,6 +169,7 @@ def _looked_up(plugin: Any) -> PluginTraits:
         says_if_it_gives_points=_has(plugin, "gives_points")
         and is_in_tree(plugin)
         and not _differs_below(plugin, "gives_points", ("score", "normalize")),
+        says_if_defaults_reject=_has(plugin, "rejects_by_defaults") and is_in_tree(plugin),
         judges_by_bucket=_has(plugin, "by_bucket")
         and is_in_tree(plugin)
         and not _differs_below(plugin, "by_bucket", _ANSWERING),

@@ -195,6 +195,11 @@ class Informer(Generic[T]):
         """The readable parts of all unreadable objects; those without a name are one."""
         return [*self._undecodable.values()]
 
+    @property
+    def unreadable_version(self) -> tuple[int, int]:
+        """As long as it is equal, the same objects are unreadable, for the same reasons."""
+        return self._undecodable_total, len(self._undecodable)
+
     def unreadable_under(self, key: str) -> Undecodable | None:
         """The readable parts of an unreadable object."""
         return self._undecodable.get(key)

@@ -21,6 +21,7 @@ from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.types import HASH
 from kscheduler.framework.cluster.client import ClusterClient
+from kscheduler.framework.cluster.pod_groups import why_missing
 from kscheduler.framework.plugin import REFRESH_SECONDS, RefreshPlugin
 from kscheduler.framework.plugin_listener import NO_LISTENER, PluginListener
 from kscheduler.framework.plugin_results import PartialAnswerError, text_of
@@ -255,19 +256,19 @@ def cluster_cache(
     where: str = "",
     apis: Sequence[GroupAPI] = (),
     serves: Collection[str] | None = None,
-    unserved: Collection[str] = (),
+    missing: Mapping[str, str] = MappingProxyType({}),
     awaited: Mapping[str, str] = MappingProxyType({}),
 ) -> Cache:
     """The cluster in a state cache as the scheduler would fill it, without the judged pod. Raises `ScenarioError`.
 
     `serves`: the scheduler names of its profiles; other schedulers' pods are members of a group once they have a node.
-    `unserved`: the resources of groups that the API server does not have. `awaited`: by resource, why the objects that
+    `missing`: how groups are missing, as `why_missing` takes it. `awaited`: by resource, why the objects that
     name levels of the topology are not known.
     """
     cache = Cache(
         gates.behaviours,
         apis,
-        lambda key: key.resource not in unserved,
+        why_missing(missing),
         why_awaited=lambda kind: awaited.get(kind.resource, ""),
     )
     judged = "" if pod is None else pod.key

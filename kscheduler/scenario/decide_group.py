@@ -96,7 +96,7 @@ def decide_group(scenario: GroupScenario, answers: MemberExtenderResults | None 
         scenario.where,
         apis,
         served,
-        scenario.unserved,
+        scenario.missing,
         scenario.awaited,
     )
     configuration = scenario.config.configuration

@@ -22,7 +22,7 @@ from kscheduler.api.new_objects import UncheckableObjectError, objections
 from kscheduler.api.priority import PRIORITY_CLASS, SYSTEM_PRIORITIES, default_priority_class
 from kscheduler.api.storage import PersistentVolumeClaim, StorageClass, default_class
 from kscheduler.api.topologies import TOPOLOGY_KINDS
-from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, unreadable
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import misspelt, nearest
 from kscheduler.scenario.new_objects import place_of
@@ -69,6 +69,9 @@ class Manifests:
     """Of objects that name none."""
     unread: dict[tuple[str, str], str] = field(default_factory=dict)
     """By kind and key what is wrong with objects that cannot be read, with their place."""
+
+    missing_groups: dict[str, str] = field(default_factory=dict)
+    """Pod groups that cannot be read, as `why_missing` takes them."""
 
     def reported_unread(self) -> list[str]:
         """What is wrong with them, a bounded number."""
@@ -126,11 +129,13 @@ def sorted_out(
     namespace: str = "default",
     apis: Iterable[GroupAPI] = (),
     classes: Mapping[str, Tree] = NO_CLASSES,
+    are_all: bool = True,
 ) -> Manifests:
     """The objects of some documents. One that cannot be read is left out and noted: the others are read.
 
     `namespace`: of objects that name none. `apis`: of groups, those that are followed, as their gates have them.
-    `classes`: the PriorityClasses that are known already, by name. Raises `ScenarioError` if none can be read.
+    `classes`: the PriorityClasses that are known already, by name. Raises `ScenarioError` if none can be
+    read and they `are_all`.
     """
     found = Manifests(namespace=namespace, priority_classes=dict(classes))
     group_apis = {**_GROUP_APIS, **{(api.kind.group_version, api.kind.name): api for api in apis}}
@@ -143,8 +148,11 @@ def sorted_out(
             _sort_in(document, found, group_apis)
         except ScenarioError as problem:
             namespace_of, name = _named(document.tree)
-            found.unread[str(document.tree.get("kind")), f"{namespace_of or namespace}/{name}"] = str(problem)
-    if found.unread and len(found.unread) == len(every):
+            key = f"{namespace_of or namespace}/{name}"
+            found.unread[str(document.tree.get("kind")), key] = str(problem)
+            if api := group_apis.get(_full_name(document)):
+                found.missing_groups[f"{api.kind.resource} {key}"] = unreadable(str(problem))
+    if are_all and found.unread and len(found.unread) == len(every):
         raise ScenarioError("\n".join(found.reported_unread()))
     found.notes.extend(f"{text}: it is left out" for text in found.reported_unread())
     found.leave_out_doubled()
@@ -153,8 +161,7 @@ def sorted_out(
 
 def _sort_in(document: Document, found: Manifests, group_apis: Mapping[tuple[str, str], GroupAPI]) -> None:
     """Raises `ScenarioError`."""
-    name = str(document.tree.get("kind"))
-    full_name = str(document.tree.get("apiVersion")), name
+    full_name = _, name = _full_name(document)
     kind = KIND_BY_NAME.get(name) or _TOPOLOGY_KINDS.get(full_name)
     group_api = group_apis.get(full_name)
     if kind is not None:
@@ -168,6 +175,11 @@ def _sort_in(document: Document, found: Manifests, group_apis: Mapping[tuple[str
         found.claim_templates.append(template)
     elif name != PRIORITY_CLASS:
         found.others.append(document)
+
+
+def _full_name(document: Document) -> tuple[str, str]:
+    """`apiVersion` and `kind`."""
+    return str(document.tree.get("apiVersion")), str(document.tree.get("kind"))
 
 
 def _named(tree: Tree) -> tuple[str, str]:

@@ -143,8 +143,8 @@ class GroupScenario:
     """As for `Scenario`."""
     definitions: tuple[GroupDefinition, ...] = ()
     """Groups besides those of the objects, of any API that the configuration follows."""
-    unserved: tuple[str, ...] = ()
-    """Kinds of groups (`podgroups.scheduling.x-k8s.io`) that the API server does not have."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """How groups are missing that may be there, as `framework.cluster.pod_groups.why_missing` takes it."""
     awaited: Mapping[str, str] = field(default_factory=dict)
     """By resource, why the objects that name levels of the topology are not known."""
     claim_templates: Mapping[str, ResourceClaimTemplate | None] = field(default_factory=dict)

@@ -44,7 +44,7 @@ from kscheduler.client.events.scheduled import success_policy
 from kscheduler.client.pod_writes import PodGroupStatusPatcher, PodStatusPatcher, PodWriter
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import APIClient
-from kscheduler.framework.cluster.pod_groups import GroupKey
+from kscheduler.framework.cluster.pod_groups import NOT_SERVED, GroupKey, unreadable
 from kscheduler.framework.events import ClusterEvent
 from kscheduler.informers.catch_up import CatchUp
 from kscheduler.informers.factory import InformerFactory
@@ -190,7 +190,9 @@ class Parts:
             options.registry,
             self._ports(),
             deciding_clock,
-            cache=Cache(serves_group=self._serves_group, tie_name=self._tie_name(), why_awaited=self._why_awaited),
+            cache=Cache(
+                why_group_missing=self._why_group_missing, tie_name=self._tie_name(), why_awaited=self._why_awaited
+            ),
             on_quarantine=self._quarantine_soon,
         )
         self.assembly.listen_to(self.informers)
@@ -263,9 +265,22 @@ class Parts:
         """Kinds of pod groups that are followed and that the API server does not have."""
         return tuple(name for name, kind in self.group_kinds.items() if self.informers.informer(kind).resting)
 
-    def _serves_group(self, key: GroupKey) -> bool:
-        """Whether the API server has the kind of the group, as far as discovery has told."""
-        return key.resource not in self.unserved_groups()
+    def missing_groups(self) -> dict[str, str]:
+        """How groups are missing that may be there, as `why_missing` takes it: of a kind, or one by one."""
+        missing = dict.fromkeys(self.unserved_groups(), NOT_SERVED)
+        for name, kind in self.group_kinds.items():
+            informer = self.informers.informer(kind)
+            missing |= {f"{name} {bad.key}": unreadable(bad.error) for bad in informer.unreadable()}
+        return missing
+
+    def _why_group_missing(self, key: GroupKey) -> str:
+        """How a group is missing; empty: the API server serves its kind, and has no such object as far as is known."""
+        kind = self.group_kinds.get(key.resource)
+        if kind is None:
+            return ""
+        informer = self.informers.informer(kind)
+        bad = informer.unreadable_under(key.text)
+        return NOT_SERVED if informer.resting else unreadable(bad.error) if bad is not None else ""
 
     def awaited_topologies(self) -> dict[str, str]:
         """By resource, why the objects that name levels of the topology are not known yet."""
@@ -281,7 +296,12 @@ class Parts:
 
     def _groups_version(self) -> object:
         """As long as it is equal, nothing has happened to any group, nor to their kinds at the API server."""
-        return self.assembly.queue.groups_version(), self.unserved_groups()
+        kinds = self.group_kinds.values()
+        return (
+            self.assembly.queue.groups_version(),
+            self.unserved_groups(),
+            *(self.informers.informer(kind).unreadable_version for kind in kinds),
+        )
 
     def apply(self, compiled: CompiledConfiguration) -> ApplyResult:
         """Decide by another configuration from now on; never awaits.

@@ -23,7 +23,7 @@ import msgspec
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import Kind
 from kscheduler.api.releases import BEHAVIOURS, VERSION, Behaviours
-from kscheduler.framework.cluster.pod_groups import GroupKey
+from kscheduler.framework.cluster.pod_groups import Absence
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo, WholeResizePodInfo
@@ -31,7 +31,7 @@ from kscheduler.framework.pods.requests import pending_resize
 from kscheduler.state.devices.device_table import DeviceTable
 from kscheduler.state.group_apis import GroupAPI
 from kscheduler.state.nominator import NominatedColumns, NominatedPods
-from kscheduler.state.pod_groups import PodGroupTable, every_group_served
+from kscheduler.state.pod_groups import PodGroupTable, nothing_known
 from kscheduler.state.storage.volumes import VolumeTable
 from kscheduler.state.topology.counters import TopologyCounts
 from kscheduler.state.topology_levels import TopologyLevels, none_awaited
@@ -64,11 +64,11 @@ class Cache:
         self,
         behaviours: Behaviours = BEHAVIOURS[VERSION],
         group_apis: Sequence[GroupAPI] = (),
-        serves_group: Callable[[GroupKey], bool] = every_group_served,
+        why_group_missing: Absence = nothing_known,
         tie_name: Callable[[str], str] = str,
         why_awaited: Callable[[Kind], str] = none_awaited,
     ) -> None:
-        """`serves_group`: whether the API server has the kind of a group. `tie_name`: the name that breaks ties.
+        """`why_group_missing`: as `why_missing` of `PodGroupTable`. `tie_name`: the name that breaks ties.
         `why_awaited`: why the objects of a kind that names levels of the topology are not known; empty: they are.
         """
         self._pod_info = _pod_info_of(behaviours)
@@ -85,7 +85,7 @@ class Cache:
         self.nominator.nominates_gated_pods = behaviours.nominates_gated_pods
         self.nominated = NominatedColumns(self.nodes, self.nominator)
         """The nominated pods by row, for cycles that must leave room for them."""
-        self.pod_groups = PodGroupTable(group_apis, serves_group)
+        self.pod_groups = PodGroupTable(group_apis, why_group_missing)
         """Pod groups. The cache moves members between states, the handlers of pods and groups do the rest."""
         self.topology_levels = TopologyLevels(why_awaited)
         """What is wide and what is narrow: from the configuration, and from objects by their handlers."""

@@ -1,6 +1,6 @@
 """Pod groups as the API server has them, and their members in the cache; groups of groups are a forest."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -10,7 +10,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.groups import DEEPEST_TREE
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import Condition
-from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, absence_of
+from kscheduler.framework.cluster.pod_groups import Absence, GroupDefinition, GroupKey, absence_of
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.group_apis import COMPOSITE, GroupAPI
 
@@ -163,9 +163,9 @@ class _Members:
 _NO_MEMBERS = _Members()
 
 
-def every_group_served(_: GroupKey) -> bool:
-    """The API server has all kinds of pod groups that are followed."""
-    return True
+def nothing_known(_: GroupKey) -> str:
+    """The API server has all kinds of pod groups that are followed, and all groups can be read."""
+    return ""
 
 
 def _have_composites(apis: Sequence[GroupAPI]) -> bool:
@@ -175,10 +175,8 @@ def _have_composites(apis: Sequence[GroupAPI]) -> bool:
 class PodGroupTable:
     """Groups and members. Implements `framework.cluster.pod_groups.PodGroupView`."""
 
-    def __init__(
-        self, apis: Sequence[GroupAPI] = (), is_served: Callable[[GroupKey], bool] = every_group_served
-    ) -> None:
-        """`is_served`: whether the API server has the kind of a group."""
+    def __init__(self, apis: Sequence[GroupAPI] = (), why_missing: Absence = nothing_known) -> None:
+        """`why_missing`: how a group is missing, where it may be there all the same; empty: nothing says so."""
         self._forest = GroupForest()
         self.follow(apis)
         self.version = 0
@@ -186,7 +184,7 @@ class PodGroupTable:
         self._members: dict[GroupKey, _Members] = {}
         self._namesakes: dict[str, set[GroupKey]] = {}
         """By name the groups that the watch has shown."""
-        self._is_served = is_served
+        self._why_missing = why_missing
         self._unseen: dict[GroupKey, tuple[GroupDefinition, Condition]] = {}
         """By group, as the watch has shown it: the condition that it does not have there yet."""
 
@@ -230,7 +228,7 @@ class PodGroupTable:
 
     def absence(self, key: GroupKey) -> str:
         """How a group is missing, with groups of the same name that are there."""
-        return absence_of(key, self._namesakes.get(key.name, ()), is_served=self._is_served(key))
+        return absence_of(key, self._namesakes.get(key.name, ()), self._why_missing(key))
 
     def root_of(self, key: GroupKey) -> GroupKey | None:
         """The group at the top of the tree; `None`: the tree is not whole, or too deep."""

@@ -2,11 +2,19 @@
 
 from collections.abc import Iterator
 
+import pytest
 import structlog
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.groups import COMPOSITE_POD_GROUPS
-from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, why_incomplete
+from kscheduler.framework.cluster.pod_groups import (
+    NOT_SERVED,
+    GroupDefinition,
+    GroupKey,
+    unreadable,
+    why_incomplete,
+    why_missing,
+)
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS
 from kscheduler.scheduling.long_waits import IncompleteWaits
@@ -23,6 +31,8 @@ from tests.server.status_page.page_scene import StoredPods
 from tests.state.queue.model import sort_key
 
 COMPOSITE = "compositepodgroups.scheduling.k8s.io"
+RESOURCE = "podgroups.scheduling.x-k8s.io"
+UNREADABLE = "which exists, but cannot be read: no int"
 PARENT = f"waits for CompositePodGroup default/{{}} ({COMPOSITE}; parent of default/x), which does not exist"
 
 
@@ -108,10 +118,21 @@ def test_a_group_of_the_same_name_elsewhere_is_reported_and_so_is_a_kind_that_is
     for key in (elsewhere, volcano):
         table.remove(key)
     assert why() == ""
-    table = PodGroupTable(is_served=lambda key: key.api != "scheduling.x-k8s.io")
-    reported = why_incomplete(table.definition, queried, table.absence)
-    kind = "waits for PodGroup default/g (podgroups.scheduling.x-k8s.io)"
-    assert reported == f"{kind}, a kind that the API server does not serve"
+
+
+@pytest.mark.parametrize(
+    ("known", "reported"),
+    [
+        pytest.param({RESOURCE: NOT_SERVED}, "a kind that the API server does not serve", id="not served"),
+        pytest.param({f"{RESOURCE} default/g": unreadable("no int")}, UNREADABLE, id="unreadable"),
+        pytest.param({f"{RESOURCE} default/x": unreadable("no int")}, "which does not exist", id="another one"),
+    ],
+)
+def test_a_group_that_may_be_there_is_not_said_to_be_missing(known: dict[str, str], reported: str) -> None:
+    table = PodGroupTable(why_missing=why_missing(known))
+    queried = GroupKey("scheduling.x-k8s.io", "default", "g")
+    whole = why_incomplete(table.definition, queried, table.absence)
+    assert whole == f"waits for PodGroup default/g ({RESOURCE}), {reported}"
 
 
 async def test_nobody_is_looked_at_once_everything_is_reported_and_nothing_changes() -> None:

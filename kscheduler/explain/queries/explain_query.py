@@ -157,12 +157,12 @@ def query_about_group(
     served: Serving,
     where: str,
     notes: tuple[str, ...] = (),
-    unserved: tuple[str, ...] = (),
+    missing: Mapping[str, str] = MappingProxyType({}),
     awaited: Mapping[str, str] = MappingProxyType({}),
 ) -> GroupExplainQuery:
     """Where the waiting members of a group of a cluster would go.
 
-    `groups`: all that the cluster has. `unserved`: kinds of groups that its API server does not have. `awaited`: by
+    `groups`: all that the cluster has. `missing`: how others are missing, as `why_missing` takes it. `awaited`: by
     resource, why the objects that name levels of the topology are not known.
     """
     note = f"members of pod group {key.text} are decided about together"
@@ -173,7 +173,7 @@ def query_about_group(
         where=where,
         plugins=served.registry,
         definitions=tuple(groups),
-        unserved=unserved,
+        missing=missing,
         awaited=awaited,
     )
     return GroupExplainQuery(scenario, (*notes, note))

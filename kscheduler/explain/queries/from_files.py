@@ -164,7 +164,7 @@ def _in_cluster(
             continue
         elif root not in explained:
             explained.add(root)
-            yield query_about_group(key, objects, found.groups, served, path, notes)
+            yield query_about_group(key, objects, found.groups, served, path, notes, found.missing_groups)
         answered += 1
     if skipped and not answered:
         raise ScenarioError(f"{path}: {not_evaluated[0]}")
@@ -181,7 +181,7 @@ def _about_new(
     documents, not_read = read_new_objects(selection.manifests)
     classes, apis = found.priority_classes, group_apis(served.config)
     news, other_objects = new_pods_of(documents, not_read, selection.namespace, classes, apis)
-    of_cluster = ClusterGroups(found.groups)
+    of_cluster = ClusterGroups(found.groups, found.missing_groups)
     yield from queries_about_new(((new, None) for new in news), objects, other_objects, served, notes, of_cluster)
 
 

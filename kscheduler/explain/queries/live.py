@@ -30,7 +30,7 @@ from kscheduler.explain.queries.explain_query import (
 from kscheduler.explain.queries.new_groups import ClusterGroups, queries_about_new
 from kscheduler.explain.queries.new_pods import new_pods_of
 from kscheduler.explain.situation import pod_state_of
-from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.cluster.pod_groups import NOT_SERVED, GroupDefinition, unreadable
 from kscheduler.informers.progress import PAGE_SIZE
 from kscheduler.scenario.cluster_input import ClusterInput
 from kscheduler.scenario.errors import ScenarioError
@@ -81,14 +81,14 @@ async def live_query(
     served = served.following((pod.spec.scheduler_name,))
     key = queried_group_of(pod, served, is_named=of_group)
     if key is not None:
-        unserved: list[str] = []
-        objects, groups = await read_cluster(client, notes), await read_groups(client, served, notes, unserved)
+        missing: dict[str, str] = {}
+        objects, groups = await read_cluster(client, notes), await read_groups(client, served, notes, missing)
         awaited: dict[str, str] = {}
         objects = await read_topologies(client, served, objects, notes, awaited)
         members = [each for each in objects.pods if waiting_group_of(each, served) == key]
         templates = await _claim_templates(client, *members)
         objects = await _with_all_templates(client, objects, templates.values())
-        about = query_about_group(key, objects, groups, served, "cluster", tuple(notes), tuple(unserved), awaited)
+        about = query_about_group(key, objects, groups, served, "cluster", tuple(notes), missing, awaited)
         return with_claim_templates(about, templates)
     is_over = pod_state_of(pod, served.names) in NEVER_SCHEDULED
     objects = ClusterObjects() if is_over else await read_cluster(client, notes)
@@ -125,11 +125,11 @@ async def new_pod_queries(
     objects = await _with_all_templates(client, objects, read.values())
     groups = ClusterGroups()
     if other_objects.groups or any(names_pod_group(new.tree) for new in news):
-        unserved: list[str] = []
+        missing: dict[str, str] = {}
         awaited: dict[str, str] = {}
-        definitions = await read_groups(client, served, notes, unserved)
+        definitions = await read_groups(client, served, notes, missing)
         objects = await read_topologies(client, served, objects, notes, awaited)
-        groups = ClusterGroups(definitions, tuple(unserved), awaited)
+        groups = ClusterGroups(definitions, missing, awaited)
     queries = queries_about_new(made, objects, other_objects, served, notes, groups)
     return [_with_read(query, read) for query in queries]
 
@@ -264,19 +264,26 @@ async def read_priority_classes(client: APIClient, notes: list[str]) -> dict[str
 
 
 async def read_groups(
-    client: APIClient, served: Serving, notes: list[str], unserved: list[str] | None = None
+    client: APIClient, served: Serving, notes: list[str], missing: dict[str, str] | None = None
 ) -> list[GroupDefinition]:
-    """The groups of all APIs that are followed. `unserved`: gets the kinds that the server does not have."""
+    """The groups of all APIs that are followed.
+
+    `missing`: gets the kinds that the server does not have and the groups that cannot be read, as `why_missing` takes
+    them.
+    """
     found = []
     for api in group_apis(served.config):
+        bad: dict[str, str] = {}
         try:
-            found += [api.definition_of(group) for group in await _pages(client, api.kind, notes)]
+            found += [api.definition_of(group) for group in await _pages(client, api.kind, notes, bad)]
         except APIError as error:
             if not (error.is_forbidden or error.is_not_found):
                 raise
-            if error.is_not_found and unserved is not None:
-                unserved.append(api.kind.resource)
+            if error.is_not_found and missing is not None:
+                missing[api.kind.resource] = NOT_SERVED
             notes.append(f"{api.kind.resource} are left out, and the answer may be wrong where they matter: {error}")
+        if missing is not None:
+            missing |= {f"{api.kind.resource} {key}": unreadable(error) for key, error in bad.items()}
     return found
 
 
@@ -312,7 +319,10 @@ async def _list(
         return []
 
 
-async def _pages(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeObject]:
+async def _pages(
+    client: APIClient, kind: Kind, notes: list[str], unread: dict[str, str] | None = None
+) -> list[KubeObject]:
+    """`unread`: gets by key what is wrong with objects that cannot be decoded."""
     decoder: ListDecoder[Any] = ListDecoder(kind)
     params = {"limit": str(PAGE_SIZE)}
     if kind.field_selector:
@@ -320,6 +330,8 @@ async def _pages(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeOb
     objects: list[KubeObject] = []
     async for page in decoder.pages(partial(client.get, retries=_RETRIES), kind.path, params):
         notes.extend(f"{kind.plural} {bad.key} is left out: {bad.error}" for bad in page.undecodable)
+        if unread is not None:
+            unread |= {bad.key: bad.error for bad in page.undecodable}
         for found in page.items:
             problem = unreadable_quantity(found) if isinstance(found, (Node, Pod)) else ""
             if problem:

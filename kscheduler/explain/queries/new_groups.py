@@ -56,7 +56,7 @@ class ClusterGroups:
     """What a cluster has of pod groups; the fields are those that `query_about_group` takes."""
 
     definitions: Sequence[GroupDefinition] = ()
-    unserved: tuple[str, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
     awaited: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -97,7 +97,8 @@ def queries_about_new(
     queries: list[ExplainQuery | GroupExplainQuery] = [
         query_about_new(new, pod, objects, other_objects, served) for new, pod in alone
     ]
-    with_groups = replace(there, definitions=tuple(known.groups()))
+    missing = {**there.missing, **other_objects.missing_groups}
+    with_groups = ClusterGroups(tuple(known.groups()), missing, there.awaited)
     queries += [_about_group(key, news, objects, other_objects, served, with_groups) for key, news in members.items()]
     reported = (*notes, *unfollowed, *(f"{problem}: it is left out" for problem in problems))
     return [replace(each, notes=tuple(dict.fromkeys((*reported, *each.notes)))) for each in queries]
@@ -161,7 +162,7 @@ def _about_group(
     where = news[0][0].where if news else "its file"
     every_note = tuple(dict.fromkeys((*notes, *missing)))
     query = query_about_group(
-        key, cluster, groups.definitions, served, where, every_note, groups.unserved, groups.awaited
+        key, cluster, groups.definitions, served, where, every_note, groups.missing, groups.awaited
     )
     of_pods = {(PODS.plural, pod.metadata.namespace, pod.metadata.name) for pod in pods}
     of_groups = {_resource_key(group.key) for group in other_objects.groups}

@@ -70,7 +70,7 @@ def new_pods_of(
     others = [document for document in sound if document.tree.get("kind") != PODS.name]
     if not news and not any(map(is_pod_group, others)):
         raise ScenarioError("\n".join([*problems, *notes]))
-    other_objects = sorted_out(others, namespace=namespace, classes=classes, apis=apis)
+    other_objects = sorted_out(others, namespace=namespace, classes=classes, apis=apis, are_all=not news)
     other_objects.notes[:0] = [*notes, *(f"{problem}: it is left out" for problem in problems)]
     other_objects.note_others(WORKLOADS)
     other_objects.notes.extend(note for document in sound for note in misspelt_in_new(document))

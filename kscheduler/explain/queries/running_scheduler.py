@@ -42,8 +42,8 @@ class RunningScheduler:
     groups: tuple[GroupDefinition, ...]
     ports: Ports
     in_service: Callable[[Pod], InService]
-    unserved_groups: tuple[str, ...] = ()
-    """Kinds of groups that are followed and that the API server does not have."""
+    missing_groups: Mapping[str, str] = field(default_factory=dict)
+    """How groups are missing that may be there, as `why_missing` takes it."""
     awaited_topologies: Mapping[str, str] = field(default_factory=dict)
     """By resource, why the objects that name levels of the topology are not known."""
 
@@ -57,7 +57,7 @@ class RunningScheduler:
                 self.groups,
                 self.served,
                 WHERE,
-                unserved=self.unserved_groups,
+                missing=self.missing_groups,
                 awaited=self.awaited_topologies,
             )
             return dataclasses.replace(query, in_service=self.in_service(pod))

@@ -8,7 +8,7 @@ is tried as one, from its *root*, which has no parent; the *leaves* are the grou
 is root and leaf at once. What the view tells of a composite group's members is told of all leaves below it.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -334,10 +334,29 @@ def why_incomplete(
     return f"trees deeper than {most} levels are not followed: {_arrows(way)}" if len(way) > levels else ""
 
 
-def absence_of(key: GroupKey, namesakes: Iterable[GroupKey], *, is_served: bool = True) -> str:
-    """How the group is missing. `namesakes`: known groups of the same name, of other APIs or namespaces."""
-    if not is_served:
-        return NOT_SERVED
+def unreadable(error: str) -> str:
+    """How a group is missing whose object is there: it was not understood, and says nothing."""
+    return f"which exists, but cannot be read: {error}"
+
+
+def why_missing(known: Mapping[str, str]) -> Absence:
+    """How a group is missing; empty: nothing is known.
+
+    `known`: by resource of all groups of a kind (`podgroups.scheduling.k8s.io`), or of one (with ` default/train`).
+    """
+
+    def why(key: GroupKey) -> str:
+        return (known.get(key.resource) or known.get(f"{key.resource} {key.text}", "")) if known else ""
+
+    return why
+
+
+def absence_of(key: GroupKey, namesakes: Iterable[GroupKey], why: str = "") -> str:
+    """How the group is missing: `why`, if that is known. `namesakes`: known groups of its name, of other APIs or
+    namespaces.
+    """
+    if why:
+        return why
     own = [other for other in namesakes if other.is_composite == key.is_composite and other != key]
     # A pod names a group of its own namespace: one of the same namespace, in another API, is the likelier mistake.
     own.sort(key=lambda other: (other.namespace != key.namespace, other))

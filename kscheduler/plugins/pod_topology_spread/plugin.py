@@ -108,6 +108,10 @@ class PodTopologySpread(Plugin):
             return UNSIGNABLE
         return (pod.pod.metadata.owner_references, places) if self._defaults else ()
 
+    def rejects_by_defaults(self, pod: PodInfo) -> bool:
+        """Whether constraints that only the profile has may reject nodes for the pod: it has none of its own."""
+        return DO_NOT_SCHEDULE in self._default_actions and not pod.pod.spec.topology_spread_constraints
+
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
         """Skip without hard constraints; otherwise count all nodes' pods by domain."""
         constraints = self._constraints(pod, DO_NOT_SCHEDULE)

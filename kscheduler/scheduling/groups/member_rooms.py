@@ -7,7 +7,7 @@ from each other is not known: the trial of the group tells.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from msgspec.structs import replace
@@ -17,19 +17,15 @@ from kscheduler.api.core import TopologySpreadConstraint
 from kscheduler.api.well_known import HOSTNAME
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
-from kscheduler.framework.plugin import UNSIGNABLE
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, do_not_wait_for_each_other
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.runtime.sign_calls import signer_of
 
 # So many kinds of members are judged; with more, every node counts as one that all filters pass.
 MAX_SHAPES: Final = 8
 # A node may allow any number of pods; the rooms of all nodes are added.
 _MOST: Final = 1 << 32
-# The plugin whose constraints the placement of other members may satisfy.
-_SPREADING: Final = "PodTopologySpread"
 _HARMLESS: Final = TopologySpreadConstraint(max_skew=1, topology_key=HOSTNAME, when_unsatisfiable=SCHEDULE_ANYWAY)
 
 
@@ -121,11 +117,9 @@ def _on_its_own(pod: PodInfo) -> PodInfo:
 
 
 def _has_hard_defaults(profile: Profile, pod: PodInfo) -> bool:
-    """Whether constraints of the configuration may reject nodes for the pod: then its spreading has no signature."""
-    plugin = next((each for each in profile.instances if each.name == _SPREADING), None)
-    if plugin is None or not profile.traits[_SPREADING].is_in_tree:
-        return False
-    return signer_of(plugin, profile.traits[_SPREADING], profile.listener)(pod) is UNSIGNABLE
+    """Whether constraints of the configuration may reject nodes for the pod."""
+    telling: Iterable[Any] = (each for each in profile.instances if profile.traits[each.name].says_if_defaults_reject)
+    return any(plugin.rejects_by_defaults(pod) for plugin in telling)
 
 
 def _without_default_constraints(pod: PodInfo) -> PodInfo:

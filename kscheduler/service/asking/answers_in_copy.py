@@ -119,7 +119,7 @@ def explain_new(parts: Parts, as_of: float, *, body: bytes, leads: bool, as_text
         running = running_scheduler(parts, as_of, leads=leads)
         if request.against and not running.cache.has_node(request.against):
             return _response(_NOT_FOUND, f"the service knows no node {request.against}")
-        groups = ClusterGroups(running.groups, running.unserved_groups, running.awaited_topologies)
+        groups = ClusterGroups(running.groups, running.missing_groups, running.awaited_topologies)
         classes = classes_of(running.objects.pods)
         queries = queries_of_request(request, running.objects, running.served, classes, groups)
         times, answers = SharedTime(len(queries)), []

@@ -107,7 +107,7 @@ def running_scheduler(
         groups=tuple(assembly.cache.pod_groups.groups()),
         ports=assembly.ports,
         in_service=lambda pod: in_service(parts, pod, as_of, leads=leads),
-        unserved_groups=parts.unserved_groups(),
+        missing_groups=parts.missing_groups(),
         awaited_topologies=parts.awaited_topologies(),
     )
 

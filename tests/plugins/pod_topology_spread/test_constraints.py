@@ -20,6 +20,7 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
+from kscheduler.framework.traits import traits_of
 from kscheduler.plugins.pod_topology_spread import PodTopologySpread
 from kscheduler.plugins.pod_topology_spread.scoring import go_log
 from kscheduler.scenario.listed_kinds import listed_workloads
@@ -365,6 +366,17 @@ def test_default_constraints_of_the_profile_may_forbid_nodes() -> None:
     assert codes(cache, pod_info("judged", labels=WEB), judge) == {"a": 1, "b": 0}
     with pytest.raises(ValueError, match="need services and controllers"):
         plugin(cache, listed())
+
+
+def test_whether_constraints_of_the_profile_may_forbid_nodes_is_said_by_the_plugin() -> None:
+    """Where other members of a group may satisfy them, nodes are judged without them."""
+    cache, listers = cluster(zoned("a", "a")), workloads(services=[SERVICE])
+    scoring = listed(whenUnsatisfiable="ScheduleAnyway")
+    forbids, scores = plugin(cache, listed(), listers), plugin(cache, scoring, listers)
+    assert traits_of(forbids).says_if_defaults_reject
+    assert forbids.rejects_by_defaults(pod_info("judged", labels=WEB))
+    assert not forbids.rejects_by_defaults(web(spread()))
+    assert not scores.rejects_by_defaults(pod_info("judged", labels=WEB))
 
 
 def test_no_default_constraints_at_all() -> None:
