@@ -210,7 +210,7 @@ class Cluster:
     ) -> "SimulationResult":
         """What would happen with changes, as `kscheduler simulate` plays it: docs/simulate.md.
 
-        `pods`: new pods, as in `schedule`. `replicas`: this many of each manifest. `add_nodes`: by name of a node how
+        `pods`: new pods, as in `schedule`. `replicas`: this many of each of them. `add_nodes`: by name of a node how
         many more like it. `remove_nodes`, `cordon`, `drain`: names of nodes. `labels`: by node, `None` removes a label.
         `taints`: by node a list of `{"key", "value", "effect"}`; `"remove": True` removes one. `configuration`: another
         one than the cluster's. `capacity`: count how many more pods like the first new one fit in the end.
@@ -233,8 +233,8 @@ class Cluster:
         }
         with raising_cluster_error():
             given = given_objects(pods=pods)
-            if replicas is not None and not given.documents:
-                raise ClusterError("replicas: how many pods each manifest makes; there is none among `pods`")
+            if replicas is not None and not (given.documents or given.pods):
+                raise ClusterError("replicas: how many there are of each of the new `pods`: give one")
             served = self._input.served if configuration is None else schedulers.serving()
             changes = requested_changes(asked, self._input.objects.nodes)
             found = play(self._input, given, changes, served)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -15,10 +16,12 @@ from kscheduler.explain.queries.explain_query import ExplainQuery, GroupExplainQ
 from kscheduler.explain.queries.from_files import PodSelection, queries_in_cluster
 from kscheduler.explain.queries.new_groups import ClusterGroups, queries_about_new
 from kscheduler.explain.queries.new_pods import new_pods_of, query_about_new
+from kscheduler.library.configured import is_text
 from kscheduler.library.given import Given, GivenObjects, given_objects
 from kscheduler.scenario.cluster_input import ClusterInput, manifests_in
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import nearest_node
+from kscheduler.scenario.files import EXTENSIONS
 from kscheduler.scenario.known_kinds import known
 from kscheduler.scenario.manifests import Manifests, merged
 from kscheduler.scenario.new_pods import NewPod
@@ -35,8 +38,8 @@ from kscheduler.telemetry.logs.kept import Line, warnings_kept
 
 # Fields of a simulation's request, as the parameters of `Cluster.simulate` call them.
 _PARAMETERS: Final = {"addNodes": "add_nodes", "removeNodes": "remove_nodes"}
-# Names of manifests' files, where a text could be a pod's name.
-_FILES: Final = (".yaml", ".yml", ".json")
+# What no pod's name has: the name of a file has it that is a pattern.
+_OF_PATTERNS: Final = "*?["
 
 
 class PlayedChanges(NamedTuple):
@@ -168,13 +171,23 @@ def refuse_unknown_node(name: str, nodes: Sequence[Node], parameter: str) -> Non
 
 
 def _key_of(pods: Sequence[Pod], name: str, namespace: str) -> str:
-    """`namespace/name` of a pod that is named; empty: the text is a manifest, or a file. Raises `ScenarioError`."""
+    """`namespace/name` of a pod that is named; empty: it is a manifest, or names files. Raises `ScenarioError`."""
     key = name if "/" in name else f"{namespace}/{name}"
     if any(pod.key == key for pod in pods):
         return key
-    if "\n" in name or name.endswith(_FILES):
+    if is_text(name) or _names_files(name):
         return ""
     raise ScenarioError(f"pod: there is no pod {key} among the {len(pods)} pods")
+
+
+def _names_files(name: str) -> bool:
+    """Whether a text that is no pod of the cluster means a file, a folder or a pattern."""
+    if name.endswith(EXTENSIONS) or any(sign in name for sign in _OF_PATTERNS):
+        return True
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):  # longer than a path may be, or with a NUL
+        return False
 
 
 def _manifests_of(cluster: ClusterInput) -> Manifests:

@@ -1,6 +1,6 @@
 """What a simulation is to be about, over the objects of a file or of a cluster."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from time import perf_counter
@@ -62,7 +62,7 @@ def planned(
 ) -> tuple[SimulationPlan, list[str]]:
     """The plan, and notes for the reader. Raises `ScenarioError`.
 
-    `more_pods`: new pods that are no manifests; they come after those of manifests.
+    `more_pods`: new pods that are no manifests, each with its copies; they come after those of manifests.
 
     `classes`: the PriorityClasses that are known, by name. `running`: a service's own cache, which holds these objects.
     `seconds`: how long it may be played.
@@ -81,7 +81,7 @@ def planned(
         return _plan_of_nodes(requested_changes, changed, served, where).nodes()
 
     made = _new_pods(requested_changes, objects, added, seconds, group_apis(served.config), nodes)
-    pods = _named_apart([*made, *more_pods], objects)
+    pods = _named_apart([*made, *_with_copies(more_pods, requested_changes.replicas, len(made))], objects)
     served = served.following(pod.spec.scheduler_name for pod in pods)
     cluster = merged(objects, added)
     if requested_changes.capacity and not pods:
@@ -276,6 +276,16 @@ def _new_of(
         if len(news) == before:  # whose notes come with them
             added.notes.extend(new.notes)
     return news
+
+
+def _with_copies(pods: Sequence[Pod], replicas: int | None, made_before: int) -> Iterator[Pod]:
+    """The pods, `replicas` of each, named as copies of a manifest are. Raises `ScenarioError` if they are too many."""
+    count = 1 if replicas is None else replicas
+    if made_before + len(pods) * count > MAX_NEW_PODS:
+        raise ScenarioError(f"more than {MAX_NEW_PODS} new pods: ask for fewer")
+    for pod in pods:
+        yield pod
+        yield from (_named(pod, f"{pod.metadata.name}-{number}") for number in range(1, count))
 
 
 def _named(pod: Pod, name: str) -> Pod:

@@ -106,9 +106,9 @@ class SimulatedCluster(ShownSoon):
         self._show_nodes()
         handlers, objects = self._assembly.handlers, self._plan.objects
         held = ClusterObjects() if self._plan.running is None else self._plan.running.objects
-        for plural, kind in KINDS.items():
+        for kind in (*KINDS.values(), *self._assembly.cache.topology_levels.kinds):
             if kind not in (NODES, PODS) and kind in handlers:
-                known = set(map(id, getattr(held, plural)))
+                known = set(map(id, getattr(held, kind.plural)))
                 for obj in self._listed(kind):
                     if id(obj) not in known:
                         self.deliver(kind, None, obj, initial=True)

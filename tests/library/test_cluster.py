@@ -108,6 +108,14 @@ def test_changes_of_nodes_and_what_fits_then() -> None:
     assert [each.node for each in cluster.simulate(remove_nodes=["a"]).cluster.nodes] == ["b"]
 
 
+@pytest.mark.parametrize(
+    "given", [make_pod("web"), pod_tree("web", schedulerName="default-scheduler")], ids=["pod", "manifest"]
+)
+def test_replicas_multiply_new_pods_whatever_their_form(given: Any) -> None:
+    placed = Cluster.of(make_node("a")).simulate([given, make_pod("api")], replicas=3).placed
+    assert [pod.pod.removeprefix("default/") for pod in placed] == ["web", "web-1", "web-2", "api", "api-1", "api-2"]
+
+
 def test_labels_and_taints_are_set_and_removed() -> None:
     cluster = Cluster.of(make_node("a", labels={"old": "1"}))
     taint = {"key": "team", "value": "ml", "effect": "NoSchedule"}

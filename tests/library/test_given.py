@@ -125,6 +125,23 @@ def test_files_of_a_dump_and_of_new_pods(tmp_path: Path) -> None:
     assert len(Cluster.of(dump, new).pods) == 1
 
 
+def test_explain_takes_a_new_pod_in_each_form_of_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "new"
+    folder.mkdir()
+    for path in (folder / "pod.yaml", folder / "pod.txt"):
+        path.write_text(yaml.safe_dump(pod_tree("web")), encoding="utf-8")
+    (folder / "pod.txt").rename(tmp_path / "pod")
+    monkeypatch.chdir(tmp_path)
+    texts = [json.dumps(pod_tree("web")), yaml.safe_dump(pod_tree("web")), "new", "new/*", "new/pod.yaml", "pod"]
+    assert [ONE.explain(text).to_dict()["node"] for text in texts] == ["node-one"] * len(texts)
+
+
+def test_a_pod_of_the_cluster_goes_before_a_file_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "web").write_text(yaml.safe_dump(pod_tree("other")), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert ONE.add(pod_tree("web")).explain("web").to_dict()["id"] == "default/web"
+
+
 def test_an_unreadable_object_of_a_dump_is_left_out_and_noted(tmp_path: Path) -> None:
     dump = tmp_path / "dump.json"
     dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node_tree("a"), node_tree("b", "four")]}))
@@ -222,13 +239,19 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: ONE.simulate(taints={"node-one": [{"key": "k", "effect": "No"}]}),
         r"node node-one: metadata.taints\[0\].effect: Unsupported value",
     ),
-    "replicas": (lambda: ONE.simulate(make_pod("web"), replicas=3), "replicas: how many pods each manifest makes"),
+    "replicas": (lambda: ONE.simulate(replicas=3), "replicas: how many there are of each of the new `pods`"),
+    "replicas-below-one": (lambda: ONE.simulate(make_pod("web"), replicas=0), "replicas: "),
+    "too-many-replicas": (
+        lambda: ONE.simulate([make_pod("web"), make_pod("api")], replicas=10_001),
+        "more than 20000 new pods",
+    ),
     "nameless": (
         lambda: Cluster.of(pods={"metadata": {"generateName": "web-"}, "spec": {"containers": []}}),
         "pods: metadata.name: is missing",
     ),
     "nodes-among-pods": (lambda: ONE.schedule([make_node("b")]), "pods: there are nodes among them"),
     "unknown-pod": (lambda: ONE.explain("web"), "pod: there is no pod default/web among the 0 pods"),
+    "unknown-pod-with-a-long-name": (lambda: ONE.explain("w" * 300), "pod: there is no pod default/w"),
     "empty-text": (lambda: ONE.schedule(""), "pods: a text is empty"),
     "data-frame": (lambda: ONE.schedule(FrameLike()), "pods: a data frame is no list of objects"),
     "files-as-a-list": (lambda: Cluster.from_files(["a"]), "from_files: give the names of files"),  # type: ignore[arg-type]

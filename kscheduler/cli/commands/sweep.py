@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 _DONE: Final = 0
 _TERMINATED: Final = 143
+_PODS: Final = 4
+# Flags that say nothing of runs on this machine, or by Dask.
+_ON_CLUSTER: Final = ("image", "namespace", "pods", "data_claim", "kubeconfig", "context", "master")
 
 _DESCRIPTION: Final = """\
 Play each policy over each workload with each seed, by the scheduler's own queue and cycle in memory, and keep a row for
@@ -100,7 +103,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     cluster.add_argument(
         "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="default: that of the context"
     )
-    cluster.add_argument("--pods", type=int, metavar="N", default=4, help="how many run at a time (default 4)")
+    cluster.add_argument(
+        "--pods", type=int, metavar="N", default=None, help=f"how many run at a time (default {_PODS})"
+    )
     cluster.add_argument(
         "--data-claim",
         action=StoreText,
@@ -152,8 +157,9 @@ def _flag_problem(args: argparse.Namespace) -> str:
         return "--workers: at least one is needed"
     if args.on_cluster:
         return _flag_problem_on_cluster(args)
-    if args.image or args.data_claim:
-        return "--image and --data-claim go with --on-cluster"
+    for name in _ON_CLUSTER:
+        if getattr(args, name) not in ("", None):
+            return f"--{name.replace('_', '-')} goes with --on-cluster"
     if args.workers is not None and args.dask not in ("", "local"):
         return "--workers: how many a Dask cluster has is its own to say; it goes with --dask local"
     return ""
@@ -164,7 +170,7 @@ def _flag_problem_on_cluster(args: argparse.Namespace) -> str:
         return "--on-cluster goes without --dask, --workers and --search"
     if not args.image:
         return "--on-cluster: --image IMAGE is needed: one of kscheduler, of this version"
-    return "" if args.pods >= 1 else "--pods: at least one is needed"
+    return "--pods: at least one is needed" if args.pods is not None and args.pods < 1 else ""
 
 
 def _shard(path: str) -> int:
@@ -227,7 +233,7 @@ def _engine(args: argparse.Namespace, specs: "Sequence[RunSpec]" = ()) -> "Sweep
     if args.on_cluster:
         from kscheduler.sweep.engines.indexed_job import IndexedJobEngine, JobSettings
 
-        settings = JobSettings(namespace_of(args), args.image, args.pods, args.data_claim)
+        settings = JobSettings(namespace_of(args), args.image, args.pods or _PODS, args.data_claim)
         return IndexedJobEngine(lambda: live_client(args), settings, specs)
     workers = args.workers or _cores()
     if args.dask:
