@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
@@ -21,6 +22,7 @@ from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import PASS_ALL, Plugin, PreFilterResult, Source
 from kscheduler.framework.pods.pod_info import ALL_INTERFACES, HostPort, PodInfo
 from kscheduler.framework.reasons.details import Detail, grouped
+from kscheduler.framework.rules.member_limits import most_together
 from kscheduler.framework.status import SKIP, SUCCESS
 
 
@@ -63,6 +65,12 @@ class NodePorts(Plugin):
         codes = np.zeros(nodes.capacity, dtype=np.int64)
         codes[list(taken)] = self.TAKEN
         return codes[rows]
+
+    def most_members(self, pods: Sequence[PodInfo], nodes: NodeTable, rows: Rows) -> NDArray[np.int64] | None:
+        """Of pods that have a port in common, one."""
+        del nodes
+        claims = [sorted(pod.host_ports) for pod in pods]
+        return np.full(len(rows), most_together(claims), dtype=np.int64) if any(claims) else None
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
         """Which ports are taken, and by which pods."""

@@ -193,6 +193,23 @@ class NodeResourcesFit(Plugin):
             points.append(int(most_allocated(sum_over(nodes, proposal.placement.rows, demands))[0]))
         return np.array(points, dtype=np.int64)
 
+    def most_members(self, pods: Sequence[PodInfo], nodes: NodeTable, rows: Rows) -> NDArray[np.int64]:
+        """As often as the least request of each resource that all of them need is free, of what counts on the row."""
+        alike = {id(pod.requests): pod for pod in pods}.values()
+        needs = [self._requirements(pod) for pod in alike]
+        least = dict(needs[0].amounts)
+        for each in needs[1:]:
+            others = dict(each.amounts)
+            least = {name: min(amount, others[name]) for name, amount in least.items() if name in others}
+        most: NDArray[np.int64] = nodes.allowed_pods[rows] - nodes.pod_count[rows]
+        for name, amount in least.items():
+            allocatable = nodes.amounts(nodes.allocatable, name, rows)
+            fitting = (allocatable - nodes.amounts(nodes.requested, name, rows)) // min(amount, MAX_INT64)
+            if any(name in each.delegated for each in needs):
+                fitting = np.where(allocatable > 0, fitting, most)
+            most = np.minimum(most, fitting)
+        return most
+
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
         """Which resource is short by how much, and which nodes come closest."""
         del cycle

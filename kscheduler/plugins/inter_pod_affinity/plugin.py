@@ -18,8 +18,10 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.quantity import MAX_INT64
 from kscheduler.config.plugin_args import InterPodAffinityArgs
 from kscheduler.framework.cluster.topology import CountColumn, TopologyCounters
 from kscheduler.framework.cycle_state import CycleState
@@ -31,9 +33,10 @@ from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.nodes.repeats import BucketJudge, Conditions, NotByBucketError
 from kscheduler.framework.plugin import MAX_NODE_SCORE, SKIPPED, Plugin, PreFilterResult, Source
-from kscheduler.framework.pods.affinity_terms import NO_TERMS, AffinityTerms
+from kscheduler.framework.pods.affinity_terms import NO_TERMS, AffinityTerm, AffinityTerms
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail
+from kscheduler.framework.rules.member_limits import most_together
 from kscheduler.framework.status import SKIP, SUCCESS, Status
 from kscheduler.plugins.inter_pod_affinity import hints
 from kscheduler.plugins.inter_pod_affinity.buckets import AffinityBuckets
@@ -322,6 +325,24 @@ class InterPodAffinity(Plugin):
             affected = rows[codes == code]
             if len(affected):
                 yield from explain(pod, self._counters, nodes, affected)
+
+    def most_members(self, pods: Sequence[PodInfo], nodes: NodeTable, rows: Rows) -> NDArray[np.int64] | None:
+        """Of pods whose anti-affinity selects them all, one in each domain, and so on each node that is in one."""
+        terms = [list(self._avoiding_their_like(pod)) for pod in pods]
+        keys = dict.fromkeys(term.topology_key for each in terms for term in each)
+        if not keys:
+            return None
+        most = np.full(len(rows), MAX_INT64, dtype=np.int64)
+        for key in keys:
+            together = most_together([[term.match for term in each if term.topology_key == key] for each in terms])
+            is_in_one = nodes.label_values(key, rows)[0] > 0
+            most = np.where(is_in_one, np.minimum(most, together), most)
+        return most
+
+    def _avoiding_their_like(self, pod: PodInfo) -> Iterator[AffinityTerm]:
+        """The pod's anti-affinity terms that select the pod: of all pods that one selects and that have it, too."""
+        required = pod.affinity_terms.required_anti_affinity
+        return (term for term in required if self._counters.selects(term.match, pod.pod))
 
     # --- what is read of the counters ---------------------------------------------------------------------------------
 

@@ -1,12 +1,13 @@
 """How many more members of a group each node takes: the engine's filters say where, the columns how many.
 
 Members that are alike are judged once, as they would be without a nomination, and without the rules that the placement
-of other members may satisfy (affinity to pods, an even spread). What they request divides what is free; of members that
-differ the least of each resource counts. So the number is never too low; it may be too high, as room that members take
-from each other is not known: the trial of the group tells.
+of other members may satisfy (affinity to pods, an even spread). How many go to a node where one passes is said by the
+filters themselves, as far as columns and the members' own fields tell (`MemberLimiter`): free amounts, host ports,
+anti-affinity among them. So the number is never too low; it may be too high, as room that members take from each other
+is not known: the trial of the group tells. Limit: a user's filter counts as it answers before any member is placed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,12 +16,17 @@ from numpy.typing import NDArray
 
 from kscheduler.api.core import TopologySpreadConstraint
 from kscheduler.api.well_known import HOSTNAME
+from kscheduler.config.extenders import EXTENDER
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
+from kscheduler.framework.rules.member_limits import MemberLimiter
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, do_not_wait_for_each_other
 from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.runtime.sign_calls import signer_of
+from kscheduler.state.cache import Cache
 
 # So many kinds of members are judged; with more, every node counts as one that all filters pass.
 MAX_SHAPES: Final = 8
@@ -35,60 +41,30 @@ def rooms_for_members(inputs: GroupInputs, rows: Rows) -> NDArray[np.int64]:
     Nominations of members are not as before: `do_not_wait_for_each_other`.
     """
     do_not_wait_for_each_other(inputs.cache.nominator, inputs.members)
-    shapes = _shapes(inputs.members)
-    nodes = inputs.cache.nodes
-    rooms = nodes.allowed_pods[rows] - nodes.pod_count[rows]
-    for name, amount in _least_requests(shapes).items():
-        free = nodes.amounts(nodes.allocatable, name, rows) - nodes.amounts(nodes.requested, name, rows)
-        rooms = np.minimum(rooms, free // amount)
-    if all(_excludes_its_like(pod) for pod in shapes):
-        rooms = np.minimum(rooms, 1)
-    if len(shapes) <= MAX_SHAPES:
-        rooms = np.where(_passing(inputs, shapes, rows), rooms, 0)
+    rooms = np.full(len(rows), _MOST, dtype=np.int64)
+    for limiter in _limiters(inputs.profile):
+        most = limiter.most_members(inputs.members, inputs.cache.nodes, rows)
+        if most is not None:
+            rooms = np.minimum(rooms, most)
+    rooms = np.where(_passing(inputs, rows), rooms, 0)
     # Not cut to the number of members: of two domains that hold the group the one with less room is the tighter.
-    most: NDArray[np.int64] = np.clip(rooms, 0, _MOST)
-    return most
+    return np.maximum(rooms, 0)
 
 
-def _shapes(members: Iterable[PodInfo]) -> list[PodInfo]:
-    """One of each kind of members: those with equal specs; one more than are judged, at most."""
-    shapes: list[PodInfo] = []
-    for pod in members:
-        spec = pod.pod.spec
-        # Informers share equal specs, so that most comparisons end at once.
-        if not any(spec is shape.pod.spec or spec == shape.pod.spec for shape in shapes):
-            shapes.append(pod)
-            if len(shapes) > MAX_SHAPES:
-                break
-    return shapes
+def _limiters(profile: Profile) -> Iterator[MemberLimiter]:
+    """The filters that know from columns how many members a node takes."""
+    filters = [plugin for plugin in profile.filter if profile.traits[plugin.name].is_in_tree]
+    yield from (plugin for plugin in filters if isinstance(plugin, MemberLimiter))
 
 
-def _least_requests(shapes: Sequence[PodInfo]) -> dict[str, int]:
-    """The resources that every one of them requests, with the least amount."""
-    if len(shapes) > MAX_SHAPES:
-        return {}
-    names = set.intersection(*(set(pod.requests) for pod in shapes))
-    least = {name: min(pod.requests[name] for pod in shapes) for name in sorted(names)}
-    return {name: amount for name, amount in least.items() if amount > 0}
-
-
-def _excludes_its_like(pod: PodInfo) -> bool:
-    """Whether no two such pods may be on one node."""
-    if pod.host_ports:
-        return True
-    terms = pod.affinity_terms.required_anti_affinity
-    labels, namespace = pod.pod.metadata.labels, pod.pod.metadata.namespace
-    return any(
-        term.topology_key == HOSTNAME and term.match.names(namespace, None) and term.match.selects(labels)
-        for term in terms
-    )
-
-
-def _passing(inputs: GroupInputs, shapes: Sequence[PodInfo], rows: Rows) -> NDArray[np.bool_]:
+def _passing(inputs: GroupInputs, rows: Rows) -> NDArray[np.bool_]:
     """Which of the rows pass the filters of some member."""
     nodes: NodeTable = inputs.cache.nodes
     passing = np.zeros(nodes.capacity, dtype=np.bool_)
     within = None if len(rows) == len(nodes) else rows
+    shapes, differing = _shapes(inputs)
+    if len(shapes) > MAX_SHAPES:
+        return np.ones(len(rows), dtype=np.bool_)
     for pod in shapes:
         alone = _on_its_own(pod)
         if _has_hard_defaults(inputs.profile, alone):
@@ -97,7 +73,67 @@ def _passing(inputs: GroupInputs, shapes: Sequence[PodInfo], rows: Rows) -> NDAr
         if record.status.is_success and record.num_evaluated_nodes < record.num_all_nodes:
             return np.ones(len(rows), dtype=np.bool_)  # a sampled search knows some of the nodes only
         passing[record.feasible] = True
+        if differing:
+            if not _is_judged_in_full(record, differing):
+                return np.ones(len(rows), dtype=np.bool_)
+            for rejection in record.diagnosis.rejections:
+                if rejection.plugin in differing:
+                    passing[rejection.rows] = True
     return passing[rows]
+
+
+def _shapes(inputs: GroupInputs) -> tuple[Sequence[PodInfo], frozenset[str]]:
+    """One of each kind of members, one more than are judged at most, and the plugins that may judge others differently.
+
+    Members of a kind have equal specs, and equal labels as far as a filter reads them. A user's filter and an extender
+    may read any label and annotation: where these make too many kinds, as an index does, what they say of one member is
+    no answer for others.
+    """
+    profile = inputs.profile
+    filters = {plugin.name for plugin in profile.pre_filter} | {plugin.name for plugin in profile.filter}
+    users = frozenset(name for name in filters if not profile.traits[name].is_in_tree)
+    users |= {EXTENDER} if profile.extenders else frozenset()
+    if users:
+        shapes = _one_of_each(inputs.members, lambda pod: (pod.labels, pod.annotations))
+        if len(shapes) <= MAX_SHAPES:
+            return shapes, frozenset()
+    return _one_of_each(inputs.members, _labels_of_terms(inputs.cache)), users
+
+
+def _one_of_each(members: Iterable[PodInfo], read: Callable[[PodInfo], object]) -> list[PodInfo]:
+    """One of the members with equal specs for which `read` returns the same; one more than are judged, at most."""
+    shapes: list[tuple[PodInfo, object]] = []
+    for pod in members:
+        spec, own = pod.pod.spec, read(pod)
+        # Informers share equal specs, so that most comparisons end at once.
+        if not any((spec is each.pod.spec or spec == each.pod.spec) and own == others for each, others in shapes):
+            shapes.append((pod, own))
+            if len(shapes) > MAX_SHAPES:
+                break
+    return [pod for pod, _ in shapes]
+
+
+def _labels_of_terms(cache: Cache) -> Callable[[PodInfo], object]:
+    """From a pod to those of its labels that anti-affinity of other pods may read: they run, or are nominated."""
+    counters, nominator = cache.counters, cache.nominator
+    nominations = [nominator.nomination(uid) for uid in nominator.nominated()]
+    terms = [term for each in nominations if each for term in each[1].affinity_terms.required_anti_affinity]
+    expected = frozenset[str]().union(*[term.match.label_keys for term in terms])
+
+    def read(pod: PodInfo) -> object:
+        labels = pod.labels
+        return {key: labels[key] for key in counters.labels_of_terms(labels) | (expected & labels.keys())}
+
+    return read
+
+
+def _is_judged_in_full(record: SchedulingRecord, differing: frozenset[str]) -> bool:
+    """Whether the record has the rejections of all rows, and these plugins rejected no more than some of them."""
+    diagnosis = record.diagnosis
+    if differing & {*diagnosis.narrowed_by, *record.narrowed_by, diagnosis.pre_filter.plugin}:
+        return False
+    known = len(record.feasible) + sum(len(each.rows) for each in diagnosis.rejections)
+    return known >= record.num_all_nodes or not diagnosis.pre_filter.is_success
 
 
 def _on_its_own(pod: PodInfo) -> PodInfo:

@@ -60,10 +60,10 @@ async def test_what_no_trial_holds_is_not_said_to_have_no_room_at_all() -> None:
     world = World()
     for rack in range(MAX_TRIALS + 1):
         world.add(make_node(f"r{rack}", labels={RACK: f"r{rack}"}, cpu="4"), initial=True)
-    alone = {"podAntiAffinity": NEAR_THE_FIRST["podAffinity"]}
+    away = {"podAntiAffinity": NEAR_THE_FIRST["podAffinity"]}
     async with world.working():
         world.add_group(pod_group("g", 2))
-        pods = [member(f"g-{number}", "g", labels={"role": "first"}, affinity=alone) for number in range(2)]
+        pods = [member("g-0", "g", labels={"role": "first"}), member("g-1", "g", affinity=away)]
         world.add(*(asking(pod, **ASKED) for pod in pods))
         await world.settle()
         message = world.groups.last("g").message
