@@ -3,6 +3,9 @@
 A HyperNode whose regular expression is none, or that names itself, has no nodes; a Topology may contradict another one.
 No group says so: it finds other domains, or too little room. So the log has a line per object, and again when something
 else is wrong with it; `/readyz?verbose` has the first.
+
+A group that asks for a topology finds out what is wrong. That an operator learns of it before, the objects are checked
+when they have changed: once they have stayed as they are from one look to the next, as several often come together.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,19 +23,30 @@ MAX_KNOWN: Final = 1_024
 class TopologyReports:
     """Looks at the objects."""
 
-    def __init__(self, problems: Callable[[], Mapping[tuple[str, str], str]], version: Callable[[], int]) -> None:
-        """`problems`: by resource and name of the object; as long as `version` is the same, they are."""
-        self._problems, self._version = problems, version
+    def __init__(
+        self,
+        problems: Callable[[], Mapping[tuple[str, str], str]],
+        version: Callable[[], object],
+        check: Callable[[], bool],
+    ) -> None:
+        """`problems`: by resource and name of the object; as long as `version` is the same, they are. `check`: looks
+        for them, and returns whether it could.
+        """
+        self._problems, self._version, self._check = problems, version, check
         self._logged: dict[tuple[str, str], str] = {}
         """By object what the log has said last."""
-        self._looked_at = -1
-        """The version of which everything has been logged."""
+        self._seen: object = None
+        """The version at the last look."""
+        self._looked_at: object = None
+        """The version of which everything has been checked and logged."""
 
     def look(self) -> None:
         """Log what is new. Called each second; where nothing has changed it costs nothing."""
         version = self._version()
         if version == self._looked_at:
             return
+        is_checked = version == self._seen and self._check()
+        self._seen = version
         problems, logged = self._problems(), 0
         for key, text in problems.items():
             if self._logged.get(key) == text:
@@ -45,7 +59,8 @@ class TopologyReports:
             if len(self._logged) > MAX_KNOWN:
                 del self._logged[next(iter(self._logged))]
             _log.warning("topology_object_wrong", resource=key[0], object=key[1], reason=text)
-        self._looked_at = version
+        if is_checked:
+            self._looked_at = version
 
     def notes(self) -> Iterable[str]:
         """A line for `/readyz?verbose` if anything is wrong."""

@@ -452,6 +452,7 @@ class HTTPApp:
         yield from self._parts.incomplete_waits.notes()
         yield from self._parts.topology_reports.notes()
         yield from self.ongoing_problems()
+        awaited = self._parts.awaited_topologies()
         follows_rules = self._parts.assembly.config.gates.enabled("DRADeviceTaintRules")
         for informer in self._parts.informer_statistics():
             if informer.synced and informer.problem and not informer.resting:
@@ -459,7 +460,7 @@ class HTTPApp:
             # Without their gate, taint rules do not count.
             if informer.resting and (follows_rules or informer.resource != DEVICE_TAINT_RULES.resource):
                 wait = ", and pods of such groups wait" if informer.resource in self._parts.group_kinds else ""
-                if informer.resource in self._parts.awaited_topologies():
+                if informer.resource in awaited:
                     wait = ", and so do pod groups that require its levels"
                 yield f"{informer.resource}: the API server does not have it; waiting for it to appear{wait}"
 

@@ -214,8 +214,11 @@ class Parts:
         self.incomplete_waits = IncompleteWaits(
             self.assembly.queue.incomplete_groups, self._groups_version, self.clock.monotonic
         )
-        levels = self.assembly.cache.topology_levels
-        self.topology_reports = TopologyReports(levels.problems, lambda: levels.version)
+        cache = self.assembly.cache
+        levels = cache.topology_levels
+        self.topology_reports = TopologyReports(
+            levels.problems, lambda: (levels.version, len(cache.nodes)), self._check_topologies
+        )
         pods = self.informers.informer(PODS).store.list
         self.removed_profiles = RemovedProfiles(self.assembly.profiles, pods, self.clock.monotonic)
         self.overcommit = self._build_overcommit_keeping(repairs=options.repairs_overcommitted_nodes)
@@ -281,6 +284,11 @@ class Parts:
         informer = self.informers.informer(kind)
         bad = informer.unreadable_under(key.text)
         return NOT_SERVED if informer.resting else unreadable(bad.error) if bad is not None else ""
+
+    def _check_topologies(self) -> bool:
+        """Look for what is wrong with objects that name levels; returns whether that could be done yet."""
+        cache = self.assembly.cache
+        return self.informers.informer(NODES).has_list and cache.topology_levels.check(cache.nodes)
 
     def awaited_topologies(self) -> dict[str, str]:
         """By resource, why the objects that name levels of the topology are not known yet."""

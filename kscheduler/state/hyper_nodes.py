@@ -6,6 +6,9 @@ HyperNode of a higher tier has the nodes of its members. What names itself in a 
 
 All of it happens within a decision, so it has an end: a number of nodes in all HyperNodes, and a time for looking
 through their members. Later HyperNodes (by name) have no nodes then, and say so.
+
+`problems_of` tells what is wrong before a group asks. It takes less time, since it selects no nodes: nobody waits for
+what they would be.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,6 +27,8 @@ MAX_DEPTH: Final = 16
 MAX_NODES: Final = 1 << 20
 # For members that are not named. A plain expression takes 3 us for each node, a bad one a thousand times as long.
 MAX_SECONDS: Final = 2.0
+# For what is wrong where no group has asked: other decisions wait for it.
+CHECK_SECONDS: Final = 0.1
 # So many nodes are looked at between two looks at the clock.
 _STEP: Final = 256
 # Characters of a regular expression, and bytes that it may take when it is compiled.
@@ -59,21 +64,29 @@ def tiers_of(
     max_nodes: int = MAX_NODES,
 ) -> Tiers:
     """The tiers; the first is tier 1. `hyper_nodes`: by name. `now`: seconds."""
-    search = _Search(hyper_nodes, {node.metadata.name: node for node in nodes}, now, max_nodes)
+    search = _Search(hyper_nodes, {node.metadata.name: node for node in nodes}, now, MAX_SECONDS, max_nodes)
     domains: dict[int, dict[str, str]] = {}
     names: dict[int, str] = {}
     for name in sorted(hyper_nodes):
         spec = hyper_nodes[name].spec
         names[spec.tier] = names.get(spec.tier) or spec.tier_name
         of_tier = domains.setdefault(spec.tier, {})
-        if spec.tier < 1:
-            search.report(name, f"spec.tier {spec.tier} is below 1")
-        for node in search.nodes_of(name, 0):
+        for node in search.look_at(name):
             of_tier.setdefault(node, name)
     tiers = [
         Tier(tier, names[tier], domains[tier]) for tier in sorted(domains, reverse=True) if tier >= 1 and domains[tier]
     ]
     return Tiers(tiers, search.problems)
+
+
+def problems_of(
+    hyper_nodes: Mapping[str, HyperNode], node_names: Iterable[str], now: Callable[[], float] = perf_counter
+) -> dict[str, str]:
+    """By name of a HyperNode its first problem, as far as it shows without selecting nodes, and in time."""
+    search = _Search(hyper_nodes, dict.fromkeys(node_names), now, CHECK_SECONDS, MAX_NODES, selects=False)
+    for name in sorted(hyper_nodes):
+        search.look_at(name)
+    return search.problems
 
 
 class _UsedUpError(Exception):
@@ -84,20 +97,32 @@ class _Search:
     def __init__(
         self,
         hyper_nodes: Mapping[str, HyperNode],
-        nodes: Mapping[str, Node],
+        nodes: Mapping[str, Node | None],
         now: Callable[[], float],
+        seconds: float,
         nodes_left: int,
+        *,
+        selects: bool = True,
     ) -> None:
+        """`nodes`: by name; where it does not select any they may be `None`."""
         self._hyper_nodes, self._nodes = hyper_nodes, nodes
+        self._selects = selects
         self._known: dict[str, frozenset[str]] = {}
         self._on_the_way: list[str] = []
         """The HyperNodes whose members are being looked at, the outermost first."""
         self.problems: dict[str, str] = {}
-        self._now, self._ends_at, self._nodes_left = now, now() + MAX_SECONDS, nodes_left
+        self._now, self._ends_at, self._nodes_left = now, now() + seconds, nodes_left
 
     def report(self, name: str, problem: str) -> None:
         """Something is wrong with the HyperNode; its first problem counts."""
         self.problems.setdefault(name, problem)
+
+    def look_at(self, name: str) -> frozenset[str]:
+        """The names of a HyperNode's nodes; what is wrong with it is reported."""
+        tier = self._hyper_nodes[name].spec.tier
+        if tier < 1:
+            self.report(name, f"spec.tier {tier} is below 1")
+        return self.nodes_of(name, 0)
 
     def nodes_of(self, name: str, depth: int) -> frozenset[str]:
         """The names of a HyperNode's nodes."""
@@ -128,7 +153,8 @@ class _Search:
                 if len(found) > self._nodes_left:
                     break
         except _UsedUpError:
-            self.report(name, f"it has no nodes: after {MAX_SECONDS:.0f} s all members were not looked through")
+            if self._selects:
+                self.report(name, f"it has no nodes: after {MAX_SECONDS:.0f} s all members were not looked through")
             found = set()
         if len(found) > self._nodes_left:
             self.report(name, "it has no nodes: there are too many in all HyperNodes together")
@@ -153,12 +179,16 @@ class _Search:
                 wrong = f"{field}.selector.regexMatch.pattern {_quoted(selector.regex_match.pattern)}"
                 self.report(name, f"{wrong} {pattern}")
                 return []
-            return self._in_time(known, pattern.search)
+            return self._in_time(known, pattern.search) if self._selects or member.type == "HyperNode" else []
         if selector.label_match is not None and member.type == "Node":
             wanted = parse_label_selector(selector.label_match)
-            return self._in_time(known, lambda node: wanted.matches(self._nodes[node].metadata.labels))
+            return self._in_time(known, lambda node: wanted.matches(self._labels_of(node))) if self._selects else []
         self.report(name, f"{field}.selector selects nothing")
         return []
+
+    def _labels_of(self, name: str) -> Mapping[str, str]:
+        node = self._nodes[name]
+        return {} if node is None else node.metadata.labels
 
     def _check_time(self) -> None:
         if self._now() > self._ends_at:

@@ -159,7 +159,7 @@ class TopologyLevels:
         self._tiers: tuple[object, _NamesWithLabels, LevelList | None] = None, [], None
         """For which nodes the HyperNodes were looked through last, and their levels."""
         self._problems_of_hyper_nodes: dict[str, str] = {}
-        """As they were looked through last, for a group that asks for a topology."""
+        """As they were looked through last, for a group that asks for a topology, or by `check`."""
         self.version = 0
         """Grows with each change of the objects, and of what is wrong with them."""
         self._kept: dict[Hashable, Any] = {}
@@ -198,8 +198,9 @@ class TopologyLevels:
     def problems(self) -> dict[tuple[str, str], str]:
         """By resource and name of an object, what is wrong with it.
 
-        Of HyperNodes as far as a group has asked for a topology. Of two lists that have the same levels in opposite
-        orders the one that `find` asks first wins: that of the configuration, else the first by name.
+        Of HyperNodes as far as a group has asked for a topology, or `check` was called. Of two lists that have the same
+        levels in opposite orders the one that `find` asks first wins: that of the configuration, else the first by
+        name.
         """
         lists = [*self.configured, *(self._of_objects[name] for name in sorted(self._of_objects)[:_MAX_COMPARED])]
         named = [(each.source, [level.key for level in each.levels]) for each in lists]
@@ -214,6 +215,20 @@ class TopologyLevels:
         of_hyper_nodes = self._problems_of_hyper_nodes.items()
         found |= {(HYPER_NODES.resource, name): text for name, text in of_hyper_nodes if name in self._hyper_nodes}
         return found
+
+    def check(self, nodes: NodeTable) -> bool:
+        """Look what is wrong with HyperNodes that have changed since a group has asked for a topology.
+
+        Returns whether that could be done: not before all have been listed.
+        """
+        if not self._hyper_nodes or self._tiers[0] is not None:
+            return True
+        if self._why_awaited(HYPER_NODES):
+            return False
+        from kscheduler.state.hyper_nodes import problems_of  # it loads RE2, which few need
+
+        self._problems_of_hyper_nodes = problems_of(self._hyper_nodes, nodes.names(nodes.rows()))
+        return True
 
     def lists(self, nodes: NodeTable) -> tuple[LevelList, ...]:
         """Those of the configuration, then Kueue's by name, then the tiers of HyperNodes."""

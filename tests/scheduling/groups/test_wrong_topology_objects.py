@@ -8,7 +8,7 @@ import pytest
 from kscheduler.api.codec import convert
 from kscheduler.api.topologies import HyperNode, KueueTopology
 from kscheduler.scheduling.topology_reports import MAX_LOGGED, TopologyReports
-from kscheduler.state.hyper_nodes import MAX_SECONDS, tiers_of
+from kscheduler.state.hyper_nodes import CHECK_SECONDS, MAX_SECONDS, problems_of, tiers_of
 from kscheduler.state.topology_levels import TopologyLevels, level_list
 from tests.builders import make_node
 from tests.scheduling.groups.test_topology_objects import by_name, exact, hyper_node, regex
@@ -69,6 +69,7 @@ def selecting(selector: dict[str, Any], kind: str = "Node") -> dict[str, Any]:
 def test_the_object_is_named_and_the_others_are_domains(wrong: list[HyperNode], problem: str) -> None:
     found = tiers_of(by_name([SOUND, *wrong]), [make_node("n0"), make_node("n1")])
     assert found.problems == {"w": problem}
+    assert problems_of(by_name([SOUND, *wrong]), ["n0", "n1"]) == {"w": problem}, "before a group asks, too"
     narrowest = found.tiers[-1].domains
     assert narrowest == {"n0": "sound", "n1": "sound"}
 
@@ -86,6 +87,17 @@ def test_the_search_for_members_has_an_end_in_time() -> None:
     assert found.tiers[0].domains == {"n0": "h0", "n1": "h1"}
     assert set(found.problems) == {"h2", "h3"}
     assert found.problems["h2"] == "it has no nodes: after 2 s all members were not looked through"
+
+
+def test_before_a_group_asks_no_nodes_are_selected_and_the_time_is_short() -> None:
+    """What is not found in time is not said: a group will look for longer."""
+    ticks = count()
+    hyper_nodes = by_name(hyper_node(f"h{number}", 1, regex("Node", "n(")) for number in range(4))
+    assert not problems_of(hyper_nodes, [], lambda: next(ticks) * CHECK_SECONDS * 2)
+    ticks = count()
+    selecting_all = by_name([hyper_node("h", 1, *[regex("Node", "n")] * 9, exact("Node", "gone"))])
+    found = problems_of(selecting_all, [f"n{number}" for number in range(10_000)], lambda: next(ticks) * 0.01)
+    assert found == {"h": 'spec.members[9]: there is no Node "gone"'}, "ten looks at the clock, none for each node"
 
 
 def test_the_nodes_of_all_together_are_bounded() -> None:
@@ -113,7 +125,7 @@ def test_of_two_opposite_orders_the_first_wins_and_the_other_is_reported() -> No
 async def test_each_object_is_logged_once_and_few_at_a_time() -> None:
     problems = {("r", f"o{number:03}"): "wrong" for number in range(MAX_LOGGED + 5)}
     version = 1
-    reports = TopologyReports(lambda: problems, lambda: version)
+    reports = TopologyReports(lambda: problems, lambda: version, lambda: True)
     with log_at(0) as log:
         for _ in range(4):
             reports.look()
@@ -137,3 +149,41 @@ def test_a_changed_hyper_node_is_looked_at_again() -> None:
     levels.put(hyper_node("w", 1, regex("Node", "n")))
     assert levels.problems() == {}
     assert levels.version > before
+
+
+def test_what_has_changed_is_checked_once_it_rests_and_as_soon_as_it_can_be() -> None:
+    versions, checks, can = [1, 2, 3, 3, 3, 3], list[int](), [True]
+
+    def check() -> bool:
+        checks.append(versions[0])
+        return can[0]
+
+    reports = TopologyReports(dict, lambda: versions[0], check)
+
+    def look(count: int) -> None:
+        for _ in range(count):
+            reports.look()
+            if versions[1:]:
+                versions.pop(0)
+
+    look(6)
+    assert checks == [3], "several often come together"
+    can[0], versions[:] = False, [4]
+    look(3)
+    can[0] = True
+    look(2)
+    assert checks == [3, 4, 4, 4]
+
+
+def test_what_is_wrong_with_hyper_nodes_is_known_without_a_group() -> None:
+    world = World()
+    world.nodes(1)
+    awaited = "they are not listed yet"
+    levels = TopologyLevels(lambda _: awaited)
+    assert levels.check(world.cache.nodes), "there is nothing to check"
+    levels.put(hyper_node("w", 1, regex("Node", "n(")))
+    assert not levels.check(world.cache.nodes)
+    assert levels.problems() == {}
+    awaited = ""
+    assert levels.check(world.cache.nodes)
+    assert list(levels.problems()) == [("hypernodes.topology.volcano.sh", "w")]
