@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Final
 
 from kscheduler.api.devices import ALL, IMPLICIT_EXTENDED_RESOURCE
-from kscheduler.api.quantity import QuantityError
+from kscheduler.api.quantity import MAX_INT64, QuantityError
 from kscheduler.framework.cluster.devices import Claims
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.packing.claimed_requests import claimed_requests
@@ -65,5 +65,6 @@ def _requests_of(pod: PodInfo, claims: Claims | None) -> Requests:
         amounts = dict(amounts)
         for wanted in claimed_requests(pod.pod, claims, with_devices=True):
             name = f"{IMPLICIT_EXTENDED_RESOURCE}{wanted.class_name}"
-            amounts[name] = amounts.get(name, 0) + (1 if wanted.mode == ALL else wanted.count)
+            # Columns of nodes are int64, and the counts of several requests may come to more.
+            amounts[name] = min(amounts.get(name, 0) + (1 if wanted.mode == ALL else wanted.count), MAX_INT64)
     return tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0))

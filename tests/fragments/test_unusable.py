@@ -115,6 +115,14 @@ def test_a_claim_of_several_pods_counts_for_one_of_them() -> None:
     assert {key for key, _ in found_on(stage)} == {OF_CLASS, "cpu"}
 
 
+def test_a_pod_that_asks_for_more_than_an_int64_holds_fits_nowhere_and_is_no_failure() -> None:
+    most = 2**63 - 1
+    stage = stage_of(device_class(extendedResourceName=GPU), devices_of("n0", "a"), n0={"cpu": "4"})
+    stage.put(claim("greedy", exactly("first", count=most), exactly("second", count=most)))
+    found = found_on(stage, user("greedy", requests={"cpu": "9E", GPU: "9E", OF_CLASS: "9E"}))
+    assert lacking(found[OF_CLASS, ""]) == (1, 0, {"cpu": 1})
+
+
 def test_resources_that_no_node_has_are_told_together_however_many_pods_name() -> None:
     stage = stage_of(n0={"cpu": "4"})
     odd = [make_pod(f"p{n}", requests={"cpu": "1", f"a.b/r{n}": "1", f"a.b/s{n}": "1"}) for n in range(300)]
