@@ -7,18 +7,14 @@ off no node, and does not count.
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Final
 
 from kscheduler.api.devices import ALL, IMPLICIT_EXTENDED_RESOURCE
 from kscheduler.api.quantity import MAX_INT64, QuantityError
 from kscheduler.framework.cluster.devices import Claims
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.packing.claimed_requests import claimed_requests
-from kscheduler.plugins.packing.typical_pods import most_frequent
+from kscheduler.plugins.packing.typical_pods import most_frequent, within_bound
 from kscheduler.state.cache import Cache
-
-# Different requests that are kept while pods are counted: pods whose requests a program has set may all differ.
-_MOST_KEPT: Final = 1024
 
 # Amounts by resource, in the order of the names.
 Requests = tuple[tuple[str, int], ...]
@@ -43,7 +39,8 @@ def typical_requests(
     """
     waits = yield from _counted(waiting, claims, ignores)
     runs = yield from _counted(running, claims, ignores)
-    return most_frequent(runs + waits, always=waits)
+    mix = yield from most_frequent(runs + waits, always=waits)
+    return mix
 
 
 def pods_on_nodes(cache: Cache) -> Iterator[PodInfo]:
@@ -61,8 +58,7 @@ def _counted(pods: Pods, claims: Claims | None, ignores: Ignores) -> Generator[N
         if not (pod.pod.is_terminal or pod.pod.belongs_to_node):
             try:
                 counts[_requests_of(pod, claims, ignores)] += 1
-                if len(counts) > _MOST_KEPT:
-                    counts = Counter(dict(counts.most_common(_MOST_KEPT // 2)))
+                counts = within_bound(counts)
             except QuantityError:
                 continue  # its decision says so
         yield
