@@ -39,13 +39,13 @@ def fragments(
     else:
         yield from devices.follow()
         mix = yield from typical_requests(running, waiting, cache.devices.claims, ignores)
-    room = _Room(cache, devices, _known(cache, mix))
+    free = _FreeAmounts(cache, devices, _known(cache, mix))
     for requests, count in mix.items():
-        room.judge(requests, count)
+        free.judge(requests, count)
         yield
     found: list[ResourceFragmentation] = []
-    for index in range(len(room.names)):
-        found += room.of_resource(index)
+    for index in range(len(free.names)):
+        found += free.of_resource(index)
         yield
     return tuple(found)
 
@@ -81,7 +81,7 @@ def _known(cache: Cache, mix: Iterable[Requests]) -> list[str]:
     return sorted(sorted(there, key=lambda name: ("/" in name, name))[:MAX_RESOURCES])
 
 
-class _Room:
+class _FreeAmounts:
     """What is free on the nodes at one moment, and which of it the requests that were judged can use."""
 
     def __init__(self, cache: Cache, devices: ClassDevices | None, names: Sequence[str]) -> None:
