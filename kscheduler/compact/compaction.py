@@ -7,7 +7,8 @@ It ends when `LAST_TRIES` nodes in a row could not go, though the sum of the req
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from kscheduler.api.core import Node, Pod
@@ -24,7 +25,7 @@ from kscheduler.scenario.cluster_input import ClusterInput
 from kscheduler.scenario.decide import cluster_cache, profiles_at
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.unreadable import notes_of, readable
-from kscheduler.scheduling.profile import device_counter
+from kscheduler.scheduling.profile import Profile, device_counter, ignores_resource
 from kscheduler.state.cache import Cache
 
 # Single nodes that are tried in vain before a trial ends.
@@ -55,7 +56,9 @@ def compact(
     pods = UnplacedCluster.of(objects, cache.pod_groups.key_of)
     if not pods.moving:
         raise ScenarioError(f"{where}: no pod runs that could move to another node")
-    free = FreeCapacity(pods, config.gates, where)
+    built = profiles_at(where, cache, config, found.served.registry, Ports())
+    free = FreeCapacity.of(pods, config.gates, where)
+    compared = {profile: free.compared_by(built[profile]) for profile in profiles}
     repackings = [
         Repacking(pods, config, profile, where, tuple(found.groups), found.served.registry) for profile in profiles
     ]
@@ -66,27 +69,27 @@ def compact(
         staying=sum(map(len, pods.staying.values())),
         waiting=pods.waiting,
         terminating=pods.terminating,
-        at_least=free.fewest,
+        at_least=min(each.fewest for each in compared.values()),
         seed=seed,
-        profiles=tuple([_compacted(each, free, trials, seed, progress) for each in repackings]),
-        fragments=_fragments(cache, objects.pods, found),
+        profiles=tuple([_compacted(each, compared[each.profile], trials, seed, progress) for each in repackings]),
+        fragments=_fragments(cache, objects.pods, built),
         left_out=tuple(each.name for each in left_out),
         emulation_version=config.gates.version,
         notes=tuple(dict.fromkeys([*found.notes, *notes_of(left_out, where), *_notes(pods, where)])),
     )
 
 
-def _fragments(cache: Cache, pods: Iterable[Pod], found: ClusterInput) -> tuple[ResourceFragmentation, ...]:
+def _fragments(cache: Cache, pods: Iterable[Pod], profiles: Mapping[str, Profile]) -> tuple[ResourceFragmentation, ...]:
     """Of the pods as they are placed today."""
-    served = found.served
-    counter = device_counter(profiles_at(found.where, cache, served.config, served.registry, Ports()).values())
+    counter = device_counter(profiles.values())
     left = [pod for pod in pods if not pod.is_terminal]
 
     def of(*, runs: bool) -> Iterator[PodInfo]:
         return (PodInfo(pod) for pod in left if bool(pod.spec.node_name) == runs)
 
     devices = ClassDevices(cache, lambda: counter)
-    return finished(fragments(cache, devices, lambda: of(runs=True), lambda: of(runs=False)))
+    ignores = partial(ignores_resource, profiles)
+    return finished(fragments(cache, devices, lambda: of(runs=True), lambda: of(runs=False), ignores))
 
 
 def _notes(pods: UnplacedCluster, where: str) -> Iterator[str]:

@@ -5,7 +5,9 @@ a second where there are thousands. The idea: the answers are kept by node, and 
 its claims or the node itself have changed, in batches between which others run (`follow`).
 
 Devices stand in groups: by class, driver, and pool where several nodes reach it (each node's own pools are one group).
-There is a bound for groups, as drivers name pools freely: devices of further ones are of the group `OTHERS`.
+There is a bound for groups, as drivers name pools freely: devices of further ones are of the group `OTHERS`. A group
+without devices stays, so that a series of metrics goes to zero; when others need its place, it goes, and the nodes that
+have devices of `OTHERS` are counted again.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -69,7 +71,7 @@ class ClassDevices:
 
     @property
     def groups(self) -> tuple[DeviceGroup, ...]:
-        """All that were ever seen, also such as have no devices any more."""
+        """All that were seen, also such as have no devices any more and whose place no other has needed."""
         return tuple(sorted(self._columns))
 
     @property
@@ -80,6 +82,11 @@ class ClassDevices:
     def follow(self) -> Generator[None, None, None]:
         """Bring the columns up to date; others may run at each pause."""
         self._find_stale()
+        yield from self._count_stale()
+        if self._find_places():
+            yield from self._count_stale()
+
+    def _count_stale(self) -> Generator[None, None, None]:
         while self._stale and self._by is not None:
             batch, nodes = list(islice(self._stale, _BATCH)), self._cache.nodes
             rows = {name: row for name in batch if (row := nodes.row_of(name)) >= 0}
@@ -164,6 +171,22 @@ class ClassDevices:
         self._owners = owners
         return touched.union(*(owners.get(pool, ()) for pool in pools))
 
+    def _find_places(self) -> bool:
+        """Forget groups without devices if `OTHERS` have some; whether there is anything to count again."""
+        rows = self._cache.nodes.rows()
+        has_others = np.zeros(len(rows), dtype=np.bool_)
+        for columns in [self._columns[group] for group in self._columns if _is_of_others(group)]:
+            has_others |= self._at(columns, rows)[_THERE] > 0
+        if not has_others.any():
+            return False
+        empty = [group for group, columns in self._columns.items() if not self._at(columns, rows)[_THERE].any()]
+        if all(map(_is_of_others, empty)):
+            return False
+        for group in empty:
+            del self._columns[group]
+        self._stale |= dict.fromkeys(self._cache.nodes.names(rows[has_others]))
+        return True
+
     def _write(self, row: int, counts: tuple[PoolCount, ...], capacity: int) -> None:
         for columns in self._columns.values():
             if row < columns.shape[1]:
@@ -178,10 +201,14 @@ class ClassDevices:
     def _group_of(self, count: PoolCount) -> DeviceGroup:
         group = DeviceGroup(count.device_class, count.pool.driver, "" if count.is_of_node else count.pool.pool)
         if group not in self._columns:
-            if len(self._columns) >= MAX_GROUPS:
+            if sum(not _is_of_others(each) for each in self._columns) >= MAX_GROUPS:
                 group = DeviceGroup(OTHERS, OTHERS, "" if count.is_of_node else OTHERS)
             self._columns.setdefault(group, np.zeros((3, self._cache.nodes.capacity), dtype=np.int64))
         return group
+
+
+def _is_of_others(group: DeviceGroup) -> bool:
+    return group.device_class == group.driver == OTHERS
 
 
 def _pool_of(piece: ResourceSlice) -> PoolID:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kscheduler.fragments.class_devices import ClassDevices, DeviceGroup
 from kscheduler.fragments.fragmentation import OTHERS, ResourceFragmentation, class_in
-from kscheduler.fragments.typical_requests import Pods, Requests, typical_requests
+from kscheduler.fragments.typical_requests import Ignores, Pods, Requests, all_count, typical_requests
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.state.cache import Cache
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def fragments(
-    cache: Cache, devices: ClassDevices | None, running: Pods, waiting: Pods
+    cache: Cache, devices: ClassDevices | None, running: Pods, waiting: Pods, ignores: Ignores = all_count
 ) -> Generator[None, None, tuple[ResourceFragmentation, ...]]:
     """By resource that a typical pod requests. `cache`: with the running pods on their nodes; `devices`: of the same.
 
@@ -34,18 +34,18 @@ def fragments(
     for, or that stand for a resource, are left out.
     """
     if devices is None:
-        mix = yield from typical_requests(running, waiting, None)
+        mix = yield from typical_requests(running, waiting, None, ignores)
         mix = _without_devices(mix, cache)
     else:
         yield from devices.follow()
-        mix = yield from typical_requests(running, waiting, cache.devices.claims)
-    room = _Room(cache, devices, _known(cache, mix))
+        mix = yield from typical_requests(running, waiting, cache.devices.claims, ignores)
+    free = _FreeAmounts(cache, devices, _known(cache, mix))
     for requests, count in mix.items():
-        room.judge(requests, count)
+        free.judge(requests, count)
         yield
     found: list[ResourceFragmentation] = []
-    for index in range(len(room.names)):
-        found += room.of_resource(index)
+    for index in range(len(free.names)):
+        found += free.of_resource(index)
         yield
     return tuple(found)
 
@@ -81,7 +81,7 @@ def _known(cache: Cache, mix: Iterable[Requests]) -> list[str]:
     return sorted(sorted(there, key=lambda name: ("/" in name, name))[:MAX_RESOURCES])
 
 
-class _Room:
+class _FreeAmounts:
     """What is free on the nodes at one moment, and which of it the requests that were judged can use."""
 
     def __init__(self, cache: Cache, devices: ClassDevices | None, names: Sequence[str]) -> None:

@@ -227,7 +227,7 @@ class NodeResourcesFit(Plugin):
                 yield _short_of(name, amount, nodes, rows[lacking], free[lacking])
 
     def _requirements(self, pod: PodInfo) -> "_Requirements":
-        requests = {name: amount for name, amount in pod.requests.items() if not self._ignores(name)}
+        requests = {name: amount for name, amount in pod.requests.items() if not self.ignores_resource(name)}
         counted = accounted_requests(pod.pod, Resizing.BY_POD) if self._is_resize(pod) else None
         return _Requirements(requests, self._delegated(requests), counted)
 
@@ -241,7 +241,7 @@ class NodeResourcesFit(Plugin):
         """Whether the pod runs, and only more room on its node is looked for."""
         return self._counts_resizes and bool(pod.node_name) and resize_is_deferred(pod.pod)
 
-    def _ignores(self, name: str) -> bool:
+    def ignores_resource(self, name: str) -> bool:
         """Whether the profile excludes this extended resource, which another component accounts for."""
         if not (self._ignored or self._ignored_groups) or not is_extended(name):
             return False

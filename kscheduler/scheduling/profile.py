@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -53,6 +53,15 @@ class WeightedPlacementScore(msgspec.Struct, frozen=True):
 
     plugin: PlacementScorePlugin
     weight: int
+
+
+@runtime_checkable
+class ResourceFilter(Protocol):
+    """A plugin that rejects nodes with too little of what a pod requests."""
+
+    def ignores_resource(self, name: str) -> bool:
+        """Whether it leaves this resource to others."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +127,8 @@ class Profile:
     """Those of `pre_enqueue` that also judge pods without scheduling gates and resource claims."""
     keep_any_out: tuple[Callable[[], bool], ...] | None = field(init=False, repr=False, compare=False)
     """Of each of these, what tells whether it may keep any pod out; `None`: not all of them tell."""
+    resource_filter: ResourceFilter | None = field(init=False, repr=False, compare=False)
+    """The plugin of Filter that compares what pods request with what nodes have free."""
     acts_with: frozenset[type] | None = field(init=False, repr=False, compare=False)
     """The types of values in the cycle state of which one must be there for a plugin to act in Reserve or PreBind;
     `None`: some plugin acts for any pod."""
@@ -130,6 +141,8 @@ class Profile:
         tell = all(traits[plugin.name].tells_if_it_keeps_any_out for plugin in plain)
         gates: Sequence[Any] = plain
         object.__setattr__(self, "keep_any_out", tuple(plugin.keeps_any_out for plugin in gates) if tell else None)
+        comparing = next((plugin for plugin in self.filter if isinstance(plugin, ResourceFilter)), None)
+        object.__setattr__(self, "resource_filter", comparing)
         acting: Sequence[Any] = (*self.reserve, *self.pre_bind)
         kinds = [traits[plugin.name].idle_without for plugin in acting]
         object.__setattr__(self, "acts_with", frozenset().union(*kinds) if all(kinds) else None)
@@ -187,6 +200,16 @@ def with_whole(profiles: Iterable[Profile]) -> Iterator[Profile]:
         yield profile
         if profile.whole is not None:
             yield profile.whole
+
+
+def ignores_resource(profiles: Mapping[str, Profile], scheduler_name: str, resource: str) -> bool:
+    """Whether the profile of these pods leaves a resource out where it compares what nodes have free.
+
+    `profiles`: by name. Nothing is known of a profile without such a comparison, nor of other schedulers: they do not.
+    """
+    profile = profiles.get(scheduler_name)
+    comparing = None if profile is None else profile.resource_filter
+    return comparing is not None and comparing.ignores_resource(resource)
 
 
 def device_counter(profiles: Iterable[Profile]) -> DeviceCounter | None:

@@ -22,7 +22,7 @@ from kscheduler.informers.store import Store
 from kscheduler.scheduling.drift.prebind_waits import ClaimsNow
 from kscheduler.scheduling.observations import OF_COMPOSITE, OF_GROUP, SINGLE_POD
 from kscheduler.scheduling.pending_pods import PendingPods
-from kscheduler.scheduling.profile import device_counter
+from kscheduler.scheduling.profile import device_counter, ignores_resource
 from kscheduler.server import (
     Address,
     Check,
@@ -154,7 +154,8 @@ class HTTPApp:
         assembly, pods = parts.assembly, parts.informers.informer(PODS).store
         self.class_devices = ClassDevices(assembly.cache, lambda: device_counter(assembly.profiles.values()))
         waiting = PendingPodSource(assembly.queue.waiting_keys, pods.get)
-        self.free_room = FreeRoom(assembly.cache, self.class_devices, waiting, parts.clock, self._has_synced)
+        ignores = partial(ignores_resource, assembly.profiles)
+        self.free_room = FreeRoom(assembly.cache, self.class_devices, waiting, parts.clock, self._has_synced, ignores)
         self.exposition = self._build_exposition(connection)
         self.status_page: StatusPage | None = None
         """`None`: it is off, or there is no port that could show it."""

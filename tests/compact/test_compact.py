@@ -186,6 +186,70 @@ def test_a_pod_that_asks_for_what_no_node_has_uses_nothing(compact: Compact) -> 
     assert (cpu["resource"], cpu["free"], cpu["lacking"]) == ("cpu", 1000, {"cpu": 1000})
 
 
+LICENCE = "example.com/licence"
+
+
+def of_extender(folder: Path) -> Path:
+    """A configuration whose extender alone accounts for licences."""
+    managed = [{"name": LICENCE, "ignoredByScheduler": True}]
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "extenders": [{"urlPrefix": "http://127.0.0.1:1", "bindVerb": "bind", "managedResources": managed}],
+        "profiles": [{"schedulerName": "kscheduler"}, {"schedulerName": "other"}],
+    }
+    path = folder / "config.json"
+    path.write_text(json.dumps(config))
+    return path
+
+
+def with_licence(whole: Tree) -> Tree:
+    """The pod asks for a licence, or the node has one."""
+    kind = whole["spec"]["containers"][0]["resources"]["requests"] if whole["kind"] == "Pod" else None
+    (whole["status"]["allocatable"] if kind is None else kind)[LICENCE] = "1"
+    return whole
+
+
+def test_a_resource_that_the_profiles_ignore_keeps_no_node(compact: Compact) -> None:
+    """Each of four nodes has one licence, and each of four pods wants one: the extender knows better."""
+    nodes = [with_licence(node(f"n{number}", cpu="4")) for number in range(4)]
+    pods = [with_licence(pod(f"p{number}", cpu="1", on=f"n{number}")) for number in range(4)]
+    config = ("--config", str(of_extender(compact.folder)), "--profile", "kscheduler", "--trials", "1")
+    answer = compact([*nodes, *pods], *config)
+    assert (answer["atLeast"], fewest(answer)) == (1, 1)
+    assert [(each["resource"], each["lacking"]) for each in answer["fragments"]] == [("cpu", {}), ("memory", {})]
+    counted = compact([*nodes, *pods], *PACKED, "--trials", "1")
+    assert (counted["atLeast"], fewest(counted)) == (4, 4)
+
+
+def test_a_profile_that_compares_no_resources_is_not_bound_by_sums(compact: Compact) -> None:
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "schedulerName": "kscheduler",
+                "plugins": {"filter": {"disabled": [{"name": "NodeResourcesFit"}]}},
+            }
+        ],
+    }
+    path = compact.folder / "config.json"
+    path.write_text(json.dumps(config))
+    nodes = [node(f"n{number}", cpu="1") for number in range(3)]
+    answer = compact(
+        [*nodes, *(pod(f"p{n}", cpu="1", on=f"n{n}") for n in range(3))], "--config", str(path), "--trials", "1"
+    )
+    assert (answer["atLeast"], fewest(answer)) == (1, 1)
+
+
+def test_requests_and_nodes_beyond_an_int64_are_added_up(compact: Compact) -> None:
+    """5P cores are 5e18 thousandths; a node has room for one such pod, and three nodes for all that moves."""
+    nodes = [node(f"n{number}", cpu="9P") for number in range(4)]
+    pods = [pod(f"p{number}", cpu="5P", on=f"n{number}") for number in range(3)]
+    answer = compact([*nodes, *pods], *PACKED, "--trials", "1")
+    assert (answer["atLeast"], fewest(answer)) == (2, 3)
+
+
 def test_a_few_nodes_that_alone_have_something_do_not_end_the_search(compact: Compact) -> None:
     """Three GPU nodes, whose GPUs are all taken and whose CPU is mostly idle, hold what ten other nodes hold."""
     nodes = [gpu_node(f"gpu-{number}", cpu="32") for number in range(3)]

@@ -79,6 +79,35 @@ def test_pools_that_have_no_room_of_their_own_are_told_together() -> None:
     assert devices.sums(DeviceGroup("other", "other", "other")) == DeviceSums(5, 0, 5)
 
 
+def test_pools_that_are_gone_give_their_places_to_those_that_come() -> None:
+    """Nodes are counted in batches, so that the first ones see new pools while the last ones still have old ones."""
+    stage = Stage(device_class(), *(pool_of_all(f"p{number}", "a") for number in range(MAX_GROUPS)), nodes=20)
+    devices = followed(stage)
+    for number in range(MAX_GROUPS):
+        stage.cache.devices.remove_slice(f"slice-net-p{number}")
+        stage.put(pool_of_all(f"q{number}", "a"))
+    followed(stage, devices)
+    of_others = DeviceGroup("other", "other", "other")
+    assert {group.pool for group in devices.groups if group != of_others} == {f"q{n}" for n in range(MAX_GROUPS)}
+    assert devices.sums(of_others) == DeviceSums(0, 0, 0)
+    assert by_node(stage, devices) == by_node(stage, followed(stage))
+    stage.cache.devices.remove_slice("slice-net-q0")
+    assert devices.sums(DeviceGroup("gpu", DRIVER, "q0")) == DeviceSums(1, 0, 1), "nothing is forgotten in between"
+    assert followed(stage, devices).sums(DeviceGroup("gpu", DRIVER, "q0")) == DeviceSums(0, 0, 0)
+
+
+def test_nodes_are_not_counted_again_for_groups_that_have_no_place() -> None:
+    stage = Stage(device_class(), *(pool_of_all(f"p{number}", "a") for number in range(MAX_GROUPS + 5)), nodes=3)
+    counter = _Counter(stage)
+    devices = followed(stage, ClassDevices(stage.cache, lambda: counter))
+    stage.cache.devices.remove_slice("slice-net-p0")
+    followed(stage, devices)
+    counter.asked.clear()
+    followed(stage, devices)
+    assert counter.asked == []
+    assert devices.sums(DeviceGroup("other", "other", "other")) == DeviceSums(4, 0, 4)
+
+
 def test_a_driver_that_is_gone_stays_at_zero() -> None:
     stage = Stage(device_class(), devices_of("n0", "a"))
     devices = followed(stage)

@@ -10,6 +10,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceSlice
 from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.fragments.fragmentation import ResourceFragmentation
+from kscheduler.fragments.typical_requests import Ignores, all_count
 from kscheduler.fragments.unusable import MAX_RESOURCES, finished, fragments
 from kscheduler.framework.pods.pod_info import PodInfo
 from tests.builders import make_node, make_pod
@@ -29,7 +30,7 @@ GPU = "nvidia.com/gpu"
 OF_CLASS = "deviceclass.resource.kubernetes.io/gpu"
 
 
-def found_on(stage: Stage, *waiting: Pod) -> dict[tuple[str, str], ResourceFragmentation]:
+def found_on(stage: Stage, *waiting: Pod, ignores: Ignores = all_count) -> dict[tuple[str, str], ResourceFragmentation]:
     """By resource and pool. The running pods are those of the nodes."""
     nodes = stage.cache.nodes
 
@@ -37,7 +38,7 @@ def found_on(stage: Stage, *waiting: Pod) -> dict[tuple[str, str], ResourceFragm
         return [pod for row in nodes.rows().tolist() for pod in nodes.info(row).pods.values()]
 
     devices = ClassDevices(stage.cache, lambda: stage.plugin)
-    found = finished(fragments(stage.cache, devices, running, lambda: map(PodInfo, waiting)))
+    found = finished(fragments(stage.cache, devices, running, lambda: map(PodInfo, waiting), ignores))
     return {(each.resource, each.pool): each for each in found}
 
 
@@ -113,6 +114,28 @@ def test_a_claim_of_several_pods_counts_for_one_of_them() -> None:
         stage.cache.add_pod(user("both", name=name, node="n0", requests={"cpu": "1"}, uid=name))
     assert lacking(found_on(stage)[OF_CLASS, ""]) == (1, 0, {})
     assert {key for key, _ in found_on(stage)} == {OF_CLASS, "cpu"}
+
+
+def test_a_pod_that_asks_for_more_than_an_int64_holds_fits_nowhere_and_is_no_failure() -> None:
+    most = 2**63 - 1
+    stage = stage_of(device_class(extendedResourceName=GPU), devices_of("n0", "a"), n0={"cpu": "4"})
+    stage.put(claim("greedy", exactly("first", count=most), exactly("second", count=most)))
+    found = found_on(stage, user("greedy", requests={"cpu": "9E", GPU: "9E", OF_CLASS: "9E"}))
+    assert lacking(found[OF_CLASS, ""]) == (1, 0, {"cpu": 1})
+
+
+def test_a_resource_lacks_only_pods_whose_profile_looks_at_it() -> None:
+    """n0 has none of the licence that both pods ask for, and n1 no CPU; the profile `mine` leaves the licence out."""
+    stage = stage_of(n0={"cpu": "4"}, n1={"cpu": "0", "a.b/licence": "1"})
+    asked = {"cpu": "1", "a.b/licence": "1"}
+    mine, other = (make_pod(name, requests=asked, schedulerName=name) for name in ("mine", "other"))
+
+    def ignores(scheduler_name: str, resource: str) -> bool:
+        return (scheduler_name, resource) == ("mine", "a.b/licence")
+
+    assert found_on(stage, other, ignores=ignores)["cpu", ""].lacking == {"a.b/licence": 4000}
+    assert found_on(stage, mine, other, ignores=ignores)["cpu", ""].lacking == {}
+    assert found_on(stage, mine, ignores=ignores).keys() == {("cpu", "")}
 
 
 def test_resources_that_no_node_has_are_told_together_however_many_pods_name() -> None:

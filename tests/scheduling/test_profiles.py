@@ -26,7 +26,7 @@ from kscheduler.framework.status import Status, unresolvable
 from kscheduler.plugins import in_tree
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.profile import Profile, ignores_resource
 from kscheduler.scheduling.profiles import Profiles, for_single_pods_only, queue_policy
 from kscheduler.state.cache import Cache
 from tests.builders import Tree, pod_info
@@ -304,3 +304,17 @@ def test_a_gate_that_fails_only_when_its_answer_is_read_has_all_its_pods_queried
     policy = queue_policy(profiles, default_configuration().configuration, lambda *_: None)
     (reported,) = [gate() for (_, plugin), gate in policy.standing_gates.items() if plugin == "Lazy"]
     assert reported is None
+
+
+def test_a_profile_tells_which_resources_keep_no_pod_of_it_off_a_node() -> None:
+    args = {"ignoredResources": ["a.b/one", "cpu"], "ignoredResourceGroups": ["c.d"]}
+    profiles = build(
+        [
+            {"schedulerName": "mine", "pluginConfig": [{"name": "NodeResourcesFit", "args": args}]},
+            {"schedulerName": "unfiltered", "plugins": {"filter": {"disabled": [{"name": "NodeResourcesFit"}]}}},
+        ]
+    )
+    names = "a.b/one", "a.b/two", "c.d/any", "cpu", "pods"
+    assert [name for name in names if ignores_resource(profiles, "mine", name)] == ["a.b/one", "c.d/any"]
+    assert not any(ignores_resource(profiles, of, name) for of in ("unfiltered", "of-another") for name in names)
+    assert profiles["unfiltered"].resource_filter is None

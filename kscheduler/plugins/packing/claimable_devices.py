@@ -105,6 +105,8 @@ class ClaimableDevices:
         self._lists: dict[str, list[int]] = {}
         """By node what is free on each of them."""
         self._shape_of: dict[str, int] = {}
+        self._usual: DeviceShape | None = None
+        """The most frequent one; `None`: to be counted."""
         self._changed: dict[str, None] = {}
         """Nodes whose devices are still to be looked for."""
         self._stale: dict[str, None] = {}
@@ -163,8 +165,14 @@ class ClaimableDevices:
         milli = sum(min(pod.accounted.get(name, 0), MAX_DEVICES + 1) for name in self._names()) * WHOLE
         if not (milli or wanted) or not self._refresh():
             return NO_DEMAND
-        counts = np.bincount(list(self._shape_of.values()))
-        return as_demand(milli + demand_on([*self._shapes][int(counts.argmax())], wanted, self._features))
+        return as_demand(milli + demand_on(self._usual_shape(), wanted, self._features))
+
+    def _usual_shape(self) -> DeviceShape:
+        """The most frequent one; where some node has a device."""
+        if self._usual is None:  # it is the same for thousands of pods
+            counts = np.bincount(list(self._shape_of.values()))
+            self._usual = [*self._shapes][int(counts.argmax())]
+        return self._usual
 
     # --- the class ----------------------------------------------------------------------------------------------------
 
@@ -228,7 +236,7 @@ class ClaimableDevices:
         self._class = self._judge = None
         self._index, self._slices = SliceIndex((), self._features), ()
         self._claims_seen = self._nodes_seen = -1
-        self._shapes = {WHOLE_DEVICE: 0}
+        self._shapes, self._usual = {WHOLE_DEVICE: 0}, None
         for known in (self._of_driver, self._members, self._lists, self._shape_of, self._changed, self._stale):
             known.clear()
         self._class = device_class
@@ -280,6 +288,7 @@ class ClaimableDevices:
             for found in pool.devices
             if found.slice.spec.node_name == name and not _is_tainted(found.device) and self._has(device_class, found)
         ][:MAX_DEVICES]
+        self._usual = None
         if members:
             self._members[name] = members
             self._shape_of[name] = self._number_of(shape_of(members[0], self._features))

@@ -53,14 +53,14 @@ NO_DEMAND: Final = DeviceDemand()
 
 def demand_of(requests: Requests, settings: SharedDevices) -> DeviceDemand:
     """What these requests ask of devices. What no node can give (both resources, a share of more than a device) counts
-    as more devices than a node may have.
+    as more devices than a node may have, and so does any larger number of devices.
     """
     whole, share = requests.get(settings.resource, 0), requests.get(settings.share_resource, 0)
     if not (whole or share):
         return NO_DEMAND
     if (whole and share) or share > WHOLE:
         return DeviceDemand(MAX_DEVICES + 1, WHOLE)
-    return DeviceDemand(whole, WHOLE) if whole else DeviceDemand(1, share)
+    return DeviceDemand(min(whole, MAX_DEVICES + 1), WHOLE) if whole else DeviceDemand(1, share)
 
 
 class DeviceColumns:

@@ -15,7 +15,7 @@ devices for which the node has no CPU left once it is filled up in that ratio ar
     points = floor(100 / (1 + exp(growth of (F + strandedWeight * S) in devices)))
 
 so that 50 means: nothing changes. With `strandedWeight: 0` it is the policy of the paper. Ties decide much: FGD loses
-five points of a hundred where pods that hurt nobody are strewn over all nodes. Give the profile
+five points of a hundred where harmless pods are scattered over all nodes. Give the profile
 `tieRule: FirstInOrder`, or BestFit with a hundredth of the weight.
 
 All sums are of whole numbers, so that equal states have equal points whatever the order of additions. Limits: memory
@@ -23,7 +23,6 @@ does not count; a node's devices are all alike. Of DRA the devices of the class 
 nodes that list none of it; the allocator chooses the device of a share by itself.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from typing import Final
@@ -31,6 +30,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.aio.tasks import Slicer, run_in_slices
 from kscheduler.api.kinds import PODS
 from kscheduler.api.quantity import QuantityError
 from kscheduler.bounded import RecentlyUsed
@@ -48,10 +48,8 @@ from kscheduler.plugins.packing.claimable_devices import claimable_devices
 from kscheduler.plugins.packing.device_columns import NO_DEMAND, WHOLE, DeviceColumns, DeviceDemand, Free, demand_of
 from kscheduler.plugins.packing.device_shapes import as_demand
 from kscheduler.plugins.packing.device_shares import DeviceChoice
-from kscheduler.plugins.packing.typical_pods import Shape, TypicalPods, most_frequent, pod_of
+from kscheduler.plugins.packing.typical_pods import MAX_CPU, Shape, TypicalPods, most_frequent, pod_of, within_bound
 
-# Between two turns of the event loop, where the mix is learned.
-_PODS_AT_A_TIME: Final = 1_000
 # Of those that run: of more only each so many-th node is looked at.
 _ENOUGH_PODS: Final = 20_000
 # The mix is exchanged when so much of it has changed: all points are worked out again then.
@@ -93,19 +91,27 @@ class FragmentationAware(Plugin):
         if self._is_given:
             return
         shapes: Counter[Shape] = Counter()
-        for place, (pod, count) in enumerate(self._expected_pods()):
+        most_cpu, slicer = self._most_cpu(), Slicer()
+        for pod, count in self._expected_pods():
             if not any(owner.kind == "DaemonSet" for owner in pod.pod.metadata.owner_references):
                 try:
-                    shapes[Shape.of(pod, self._devices, self._claimed_by(pod))] += count
+                    shapes[Shape.of(pod, self._devices, self._claimed_by(pod), most_cpu)] += count
+                    shapes = within_bound(shapes)
                 except QuantityError:
                     continue  # it is told where it is counted
-            if place % _PODS_AT_A_TIME == _PODS_AT_A_TIME - 1:
-                await asyncio.sleep(0)
-        mix = most_frequent(shapes)
+            if slicer.used_up():  # a pod may have thousands of terms
+                await slicer.turn()
+        mix = await run_in_slices(most_frequent(shapes), slicer)
         if _difference(self._typical.mix, mix) >= _LEAST_CHANGE:
             self._typical = TypicalPods(mix)
             nodes = self._handle.view.nodes
             self._handle.nodes_changed(nodes.names(nodes.rows()))
+
+    def _most_cpu(self) -> int:
+        """What no node has: a thousandth more than the largest one."""
+        nodes = self._handle.view.nodes
+        largest = nodes.allocatable[CPU_INDEX][nodes.rows()].max(initial=0)
+        return min(int(largest) + 1, MAX_CPU) if largest else MAX_CPU
 
     def _claimed_by(self, pod: PodInfo) -> DeviceDemand:
         return NO_DEMAND if self._claimable is None else self._claimable.usual_demand(pod)

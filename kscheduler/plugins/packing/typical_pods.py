@@ -7,7 +7,8 @@ On which rows a shape may run is kept as a column of bits, and worked out again 
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Generator
+from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,12 +21,16 @@ from kscheduler.config.plugin_args import SharedDevices, TypicalPod
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU
-from kscheduler.plugins.packing.device_columns import NO_DEMAND, DeviceDemand, demand_of
+from kscheduler.plugins.packing.device_columns import MAX_DEVICES, NO_DEMAND, DeviceDemand, demand_of
 
 # Of all pods: how many the shapes must cover.
 COVERED: Final = 0.95
 # Each takes a bit for each node, and its share of the time of each decision.
 MAX_SHAPES: Final = 256
+# That are kept while pods are counted: pods whose requests a program has set may all differ.
+MOST_KEPT: Final = 1024
+# In thousandths: more than any machine has, and its sums over all pods are within an int64.
+MAX_CPU: Final = 10**9
 
 
 # What two pods have in common: a tuple, by whose first entries the larger one is known.
@@ -43,33 +48,59 @@ class Shape(NamedTuple):
     required_node_terms: tuple[NodeTerm, ...] | None
 
     @classmethod
-    def of(cls, pod: PodInfo, settings: SharedDevices, claimed: DeviceDemand = NO_DEMAND) -> "Shape":
-        """The shape of a pod. `claimed`: what it asks for of devices of DRA. Raises `QuantityError`."""
+    def of(
+        cls, pod: PodInfo, settings: SharedDevices, claimed: DeviceDemand = NO_DEMAND, most_cpu: int = MAX_CPU
+    ) -> "Shape":
+        """The shape of a pod. `claimed`: what it asks for of devices of DRA. Raises `QuantityError`.
+
+        `most_cpu`: what no node has. A pod that asks for more fits on none either, and should not count for more in the
+        mix's ratio of CPU to devices.
+        """
         amounts = pod.accounted
+        cpu = min(amounts.get(CPU, 0), most_cpu)
         demand = claimed if claimed.devices else demand_of(amounts, settings)
         if not demand.devices:  # it loses all idle room wherever it may run
-            return cls(amounts.get(CPU, 0), 0, 0, None, None)
-        return cls(amounts.get(CPU, 0), demand.milli, demand.devices, pod.node_selector, pod.required_node_terms)
+            return cls(cpu, 0, 0, None, None)
+        devices = min(demand.devices, MAX_DEVICES + 1)
+        return cls(cpu, demand.milli, devices, pod.node_selector, pod.required_node_terms)
 
 
-def most_frequent(shapes: Counter[S], always: Collection[S] = ()) -> dict[S, int]:
+def within_bound(shapes: Counter[S]) -> Counter[S]:
+    """The shapes, to be called after each that is counted: of more than `MOST_KEPT` the more frequent half stays."""
+    return shapes if len(shapes) <= MOST_KEPT else Counter(dict(shapes.most_common(MOST_KEPT // 2)))
+
+
+def most_frequent(shapes: Counter[S], always: Collection[S] = ()) -> Generator[None, None, dict[S, int]]:
     """The most frequent shapes that together cover `COVERED` of the pods, and those in `always`, with their numbers.
 
-    Among equally frequent ones the larger is first, so that the same pods always give the same mix.
+    Among equally frequent ones the larger is first, so that the same pods always give the same mix. Of those of one
+    size the text decides; it may be long, and others may run after each.
     """
     wanted, found = COVERED * shapes.total(), 0
     mix: dict[S, int] = {}
     # Of `always` those that are still to come: they keep their room, however many others are more frequent.
     reserved = sum(shape in always for shape in shapes)
-    for shape, count in sorted(
-        shapes.items(), key=lambda entry: (entry[1], entry[0][:3], repr(entry[0])), reverse=True
-    ):
-        is_always = shape in always
-        reserved -= is_always
-        if (is_always or found < wanted) and len(mix) + (0 if is_always else reserved) < MAX_SHAPES:
-            mix[shape] = count
-        found += count
+    for _, equal in groupby(sorted(shapes.items(), key=_size, reverse=True), key=_size):
+        entries = list(equal)
+        if len(entries) > 1:
+            texts: dict[S, str] = {}
+            for shape, _ in entries:
+                texts[shape] = repr(shape)
+                yield
+            entries.sort(key=lambda entry, texts=texts: texts[entry[0]], reverse=True)  # type: ignore[misc]
+        for shape, count in entries:
+            is_always = shape in always
+            reserved -= is_always
+            if (is_always or found < wanted) and len(mix) + (0 if is_always else reserved) < MAX_SHAPES:
+                mix[shape] = count
+            found += count
     return mix
+
+
+def _size(entry: tuple[tuple[Any, ...], int]) -> tuple[int, tuple[Any, ...]]:
+    """How many pods there are of a shape, and by what the larger one is known."""
+    shape, count = entry
+    return count, shape[:3]
 
 
 def pod_of(typical: TypicalPod) -> PodInfo:

@@ -23,7 +23,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE
 from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.fragments.fragmentation import OTHERS, ResourceFragmentation
-from kscheduler.fragments.typical_requests import pods_on_nodes
+from kscheduler.fragments.typical_requests import Ignores, all_count, pods_on_nodes
 from kscheduler.fragments.unusable import fragments
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU, PODS
@@ -125,8 +125,10 @@ class FreeRoom:
         waiting: PendingPodSource,
         clock: Clock,
         has_synced: Callable[[], bool],
+        ignores: Ignores = all_count,
     ) -> None:
-        self._cache, self._devices, self._waiting = cache, devices, waiting
+        """`ignores`: by the profiles in force."""
+        self._cache, self._devices, self._waiting, self._ignores = cache, devices, waiting, ignores
         self.walks = _PacedWork(self._walk, SHORTEST_PAUSE_SECONDS, clock, has_synced)
         self._counts = _PacedWork(self._count, DEVICES_PAUSE_SECONDS, clock, has_synced)
         self._found: tuple[ResourceFragmentation, ...] = ()
@@ -141,7 +143,8 @@ class FreeRoom:
         )
 
     async def _walk(self) -> None:
-        walk = fragments(self._cache, self._devices, partial(pods_on_nodes, self._cache), self._waiting_pods)
+        running = partial(pods_on_nodes, self._cache)
+        walk = fragments(self._cache, self._devices, running, self._waiting_pods, self._ignores)
         self._found = await run_in_slices(walk, Slicer(_SLICE_SECONDS))
 
     async def _count(self) -> None:
