@@ -6,18 +6,16 @@ had at once.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
 
 import msgspec
 
-from kscheduler.api.devices import Device
 from kscheduler.devices.ids import AllocatedState, PoolID
 from kscheduler.devices.limits.counters import FreeCounters, consumed_by
 from kscheduler.devices.pools import Pool, PoolDevice
+from kscheduler.devices.taints import is_tainted
 
 # `is_in(class_name, device)`; `None`: that cannot be told, or not yet.
 IsIn = Callable[[str, PoolDevice], bool | None]
-_KEEPS_OUT: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
 class DeviceCount(msgspec.Struct, frozen=True):
@@ -71,7 +69,7 @@ def count_by_pool(
     counts: dict[tuple[PoolID, str, bool], list[int]] = {}
     for found in (device for pool in pools for device in pool.devices):
         taken = allocated.has(found.id)
-        is_free = not (taken or _is_tainted(found.device))
+        is_free = not (taken or is_tainted(found.device))
         if is_free and found.device.consumes_counters:
             left = counters.of(found.pool)
             is_free = all(left.get(key, 0) >= amount for key, amount in consumed_by(found).items())
@@ -94,7 +92,7 @@ def count_devices(
     for found in (device for pool in pools for device in pool.devices):
         answers = {name: is_in(name, found) for name in class_names}
         unclear |= dict.fromkeys(name for name, answer in answers.items() if answer is None)
-        taken, tainted = allocated.has(found.id), _is_tainted(found.device)
+        taken, tainted = allocated.has(found.id), is_tainted(found.device)
         for name in [name for name, answer in answers.items() if answer] or [""]:
             sums = counts.setdefault((name, found.id.driver), [0, 0, 0, 0])
             for place, counts_here in enumerate((True, taken, tainted, not (taken or tainted))):
@@ -107,10 +105,6 @@ def count_devices(
         tuple(pool.id for pool in pools if pool.is_invalid),
         tuple(sorted(unclear)),
     )
-
-
-def _is_tainted(device: Device) -> bool:
-    return any(taint.effect in _KEEPS_OUT for taint in device.taints)
 
 
 def _with_class_first(entry: tuple[tuple[str, str], list[int]]) -> tuple[bool, str, str]:

@@ -30,9 +30,9 @@ from kscheduler.devices.obstacle_details import (
     values_there,
 )
 from kscheduler.devices.pools import NodeIdentity, PoolDevice, reaches
-from kscheduler.devices.search import untolerated
 from kscheduler.devices.selection import DeviceSelection, Selections
 from kscheduler.devices.slices import SliceIndex
+from kscheduler.devices.taints import untolerated
 from kscheduler.devices.wanted import AllocationError, AllocatorFeatures, Wanted, wanted_of
 
 # Of a large cluster, for the values that there are.

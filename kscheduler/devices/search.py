@@ -5,19 +5,20 @@ undone. The devices of a request come in the order of the pools, so that no set 
 are generators that one loop drives: as many devices as a pod may claim do not fit on Python's stack.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from typing import Final
 
-from kscheduler.api.devices import DeviceTaint, DeviceToleration
+from kscheduler.api.devices import DeviceToleration
 from kscheduler.devices.ids import AllocatedState, DeviceID
 from kscheduler.devices.limits.capacity import Amount, CapacityError, capacities_of, consumption, has_room, is_allowed
 from kscheduler.devices.limits.constraints import Constraint, UnsupportedValueError
 from kscheduler.devices.limits.counters import PoolCounters
 from kscheduler.devices.plan import MAX_RESULTS, ClaimPlan, Parts, Request, is_selectable
 from kscheduler.devices.pools import NodeIdentity, Pool, PoolDevice
+from kscheduler.devices.taints import untolerated
 from kscheduler.devices.wanted import AllocationError, AllocatorFeatures
 
 # Of which each pool knows whether they can be read.
@@ -416,17 +417,3 @@ def _tolerates(tolerations: Sequence[DeviceToleration], found: PoolDevice) -> bo
     if not found.device.taints:
         return True
     return next(untolerated(tolerations, found.device.taints), None) is None
-
-
-def untolerated(tolerations: Sequence[DeviceToleration], taints: Sequence[DeviceTaint]) -> Iterator[DeviceTaint]:
-    """The taints of a device that keep it from being allocated to a request with these tolerations."""
-    for taint in taints:
-        if taint.effect not in ("NoSchedule", "NoExecute"):
-            continue
-        if not any(
-            each.effect in ("", taint.effect)
-            and each.key in ("", taint.key)
-            and (each.operator == "Exists" or (each.operator in ("", "Equal") and each.value == taint.value))
-            for each in tolerations
-        ):
-            yield taint

@@ -26,7 +26,6 @@ from kscheduler.api.devices import (
     ALL,
     IMPLICIT_EXTENDED_RESOURCE,
     AllocationResult,
-    Device,
     DeviceClass,
     ResourceClaim,
     ResourceSlice,
@@ -38,6 +37,7 @@ from kscheduler.devices.ids import PoolID
 from kscheduler.devices.limits.counters import FreeCounters
 from kscheduler.devices.pools import PoolDevice
 from kscheduler.devices.slices import SliceIndex
+from kscheduler.devices.taints import is_tainted
 from kscheduler.devices.wanted import AllocatorFeatures
 from kscheduler.framework.cluster.device_amounts import DeviceAmounts
 from kscheduler.framework.cluster.devices import Devices
@@ -71,7 +71,6 @@ if TYPE_CHECKING:  # imported for the first selector
 
 # Of shared devices that are told apart; those of further ones count as whole devices.
 MAX_SHAPES: Final = 256
-_KEEPS_OUT: Final = frozenset({"NoSchedule", "NoExecute"})
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _NO_SHAPE: Final = -1
 
@@ -286,7 +285,7 @@ class ClaimableDevices:
             found
             for pool in self._index.pools(name, _NO_LABELS)
             for found in pool.devices
-            if found.slice.spec.node_name == name and not _is_tainted(found.device) and self._has(device_class, found)
+            if found.slice.spec.node_name == name and not is_tainted(found.device) and self._has(device_class, found)
         ][:MAX_DEVICES]
         self._usual = None
         if members:
@@ -388,10 +387,6 @@ class ClaimableDevices:
         if self._is_begun and self._devices.slices():
             nodes = self._handle.view.nodes
             self._handle.nodes_changed(nodes.names(nodes.rows()))
-
-
-def _is_tainted(device: Device) -> bool:
-    return any(taint.effect in _KEEPS_OUT for taint in device.taints)
 
 
 def _allocation(claim: ResourceClaim | None) -> AllocationResult | None:
