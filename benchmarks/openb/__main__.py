@@ -6,11 +6,11 @@ import sys
 import time
 from pathlib import Path
 
-from kscheduler.sweep.trace.openb import TraceError, drawn_run, read_run, tasks_of
+from benchmarks.openb.run_files import as_line, read_run
+from kscheduler.sweep.trace.openb import TraceError, drawn_run, tasks_of
 from kscheduler.sweep.trace.playing import TracePlayer, curve
 from kscheduler.sweep.trace.profiles import POLICIES, trace_policy
 from kscheduler.sweep.trace.run_drawing import typical_shapes
-from kscheduler.sweep.trace.trace_objects import as_line
 from kscheduler.telemetry.logs.pipeline import configure
 
 _SHOWN = (70, 80, 90, 95, 100, 110, 120, 130)

@@ -7,12 +7,10 @@ import gzip
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import IO, Final, cast
 
-import msgspec
-
-from kscheduler.sweep.trace.run_drawing import DEFAULT_ARRIVAL, drawn, typical_shapes
-from kscheduler.sweep.trace.trace_objects import Machine, Run, TraceTask, as_typical_pods
+from kscheduler.sweep.trace.run_drawing import DEFAULT_ARRIVAL, drawn
+from kscheduler.sweep.trace.trace_objects import Machine, Run, TraceTask
 
 LISTS: Final = (
     "default", "cpu050", "cpu100", "cpu200", "cpu250", "gpushare40", "gpushare60", "gpushare80", "gpushare100",
@@ -29,11 +27,6 @@ _NUMBERS: Final = frozenset(("cpu_milli", "memory_mib", "gpu", "num_gpu", "gpu_m
 
 class TraceError(ValueError):
     """The trace cannot be read. The text names the file, and where to get it."""
-
-
-def read_run(path: Path) -> Run:
-    """Read INPUT.json, which may be packed by gzip. Raises `OSError`, `msgspec.ValidationError`, `DecodeError`."""
-    return msgspec.json.decode(_bytes_of(path), type=Run)
 
 
 def drawn_run(directory: Path, workload: str, seed: int, arrival: float = DEFAULT_ARRIVAL) -> Run:
@@ -60,11 +53,6 @@ def _task(row: Mapping[str, str]) -> TraceTask:
     models = "|".join(sorted(set(filter(None, (row.get("gpu_spec") or "").split("|")))))
     milli = int(row["gpu_milli"]) if gpus else 0
     return TraceTask(row["name"], int(row["cpu_milli"]), int(row["memory_mib"]), gpus, milli, models)
-
-
-def typical_pods(directory: Path, workload: str) -> list[dict[str, Any]]:
-    """The mix of the workload's own file: `typicalPods` of FragmentationAware. Raises `TraceError`."""
-    return as_typical_pods(typical_shapes(tasks_of(directory, workload)))
 
 
 def node_file(directory: Path) -> Path:
@@ -104,8 +92,3 @@ def _rows_of(path: Path, columns: Sequence[str]) -> Iterator[Mapping[str, str]]:
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as problem:
         reason = (problem.strerror if isinstance(problem, OSError) else None) or problem
         raise TraceError(f"{path}: cannot be read: {reason}; {DOWNLOAD_HINT}") from None
-
-
-def _bytes_of(path: Path) -> bytes:
-    content = path.read_bytes()
-    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content

@@ -2,7 +2,6 @@
 arrival, and nodes in the order in which ties are broken.
 """
 
-import json
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -100,10 +99,3 @@ def as_typical_pods(mix: Iterable[tuple[TraceTask, int]]) -> list[Tree]:
             typical["nodeAffinity"] = shape.node_affinity
         found.append(typical)
     return found
-
-
-def as_line(task: str, node: str, devices: str) -> str:
-    """A line of the result: `{"task": ..., "node": name or null, "gpus": [device indices]}`."""
-    name = node.partition("-")[2] or None
-    gpus = [int(device) for device in devices.split(",")] if devices else []
-    return json.dumps({"task": task, "node": name, "gpus": gpus})
