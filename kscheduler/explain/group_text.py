@@ -175,7 +175,7 @@ def _named_labels(decision: GroupDecision) -> Sequence[str]:
     if group is None:
         return ()
     asked = group.topology
-    if asked is None:
+    if asked is None or asked.yields_to_annotations:
         namespace, homes = decision.scenario.group.partition("/")[0], decision.on_nodes
         members = (
             pod.metadata
@@ -183,7 +183,7 @@ def _named_labels(decision: GroupDecision) -> Sequence[str]:
             if pod.metadata.namespace == namespace and pod.metadata.name in homes
         )
         found = (request_in_annotations(each.annotations) for each in members if each.annotations)
-        asked = next((each for each in found if each is not None), None)
+        asked = next((each for each in found if each is not None), asked)
     labels = () if asked is None else asked.labels
     return tuple(dict.fromkeys((*([group.topology_key] if group.topology_key else []), *labels)))
 

@@ -21,6 +21,7 @@ from kscheduler.framework.binding_annotations import BindingAnnotations
 from kscheduler.framework.cluster.claim_writing import Deallocation
 from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition, NodeRanks, PlacementProgress
 from kscheduler.framework.cluster.preemption import GroupPlacement, Preemption
+from kscheduler.framework.cluster.topology_request import TopologyRequest
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
@@ -158,6 +159,8 @@ class GroupInputs:
     """Of a composite group: its groups, in the order in which they are tried."""
     ranks: NodeRanks | None = None
     """While the group is tried without the pods that it may preempt."""
+    asked: list[TopologyRequest | None] = field(default_factory=list)
+    """What the group asks of the topology, once it was worked out: a tree asks in each placement."""
 
     @property
     def behaviours(self) -> Behaviours:
