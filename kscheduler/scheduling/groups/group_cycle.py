@@ -19,13 +19,20 @@ from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.releases import Behaviours
 from kscheduler.framework.binding_annotations import BindingAnnotations
 from kscheduler.framework.cluster.claim_writing import Deallocation
-from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition, NodeRanks, PlacementProgress
+from kscheduler.framework.cluster.pod_groups import (
+    CycleOfGroup,
+    GroupDefinition,
+    GroupKey,
+    NodeRanks,
+    PlacementProgress,
+)
 from kscheduler.framework.cluster.preemption import GroupPlacement, Preemption
 from kscheduler.framework.cluster.topology_request import TopologyRequest
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
 from kscheduler.scheduling.cycle.reserve import annotate, run_reserve, run_unreserve
+from kscheduler.scheduling.domains.fewest_domains import StepsLeft
 from kscheduler.scheduling.failure import failure_of_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
@@ -159,8 +166,10 @@ class GroupInputs:
     """Of a composite group: its groups, in the order in which they are tried."""
     ranks: NodeRanks | None = None
     """While the group is tried without the pods that it may preempt."""
-    asked: list[TopologyRequest | None] = field(default_factory=list)
-    """What the group asks of the topology, once it was worked out: a tree asks in each placement."""
+    asked: dict[GroupKey, TopologyRequest | None] = field(default_factory=dict)
+    """What each group of the tree asks of the topology, once it was worked out: that is needed in each placement."""
+    steps: StepsLeft = field(default_factory=StepsLeft)
+    """For searches for the fewest domains, of all groups of the tree."""
 
     @property
     def behaviours(self) -> Behaviours:

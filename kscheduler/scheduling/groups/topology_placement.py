@@ -23,13 +23,13 @@ from kscheduler.state.topology_levels import LevelsAwaited
 def requested_topology(inputs: GroupInputs) -> TopologyRequest | None:
     """What the group's object asks for in its annotations, or else its members, or else a field of the object.
 
-    `None`: nothing. Worked out once for these members.
+    `None`: nothing. Worked out once in an attempt.
     """
-    if not inputs.asked:
-        own = inputs.group.topology
+    key, own = inputs.group.key, inputs.group.topology
+    if key not in inputs.asked:
         of_members = _asked_by_members(inputs.members) if own is None or own.yields_to_annotations else None
-        inputs.asked.append(of_members or own)
-    return inputs.asked[0]
+        inputs.asked[key] = of_members or own
+    return inputs.asked[key]
 
 
 def _asked_by_members(members: Iterable[PodInfo]) -> TopologyRequest | None:

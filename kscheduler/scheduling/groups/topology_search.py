@@ -200,7 +200,7 @@ class TopologySearch:
             slice_size=request.slice_size,
             slice_level=self._slice_level,
         )
-        choice = choose_domains(self._tree, rooms, wanted, self._held)
+        choice = choose_domains(self._tree, rooms, wanted, self._held, self._inputs.steps)
         if isinstance(choice, Shortfall):
             return choice
         of_units = self._tree.levels[-1].of_units

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.api.codec import convert
 from kscheduler.api.groups import CompositePodGroup, KubernetesPodGroup
@@ -125,3 +126,15 @@ async def test_members_are_asked_once_however_many_placements_their_group_is_tri
         await world.settle()
         assert len(world.bindings) == 2, "in two racks, after each was tried by itself"
     assert len(read) == 2
+
+
+async def test_members_of_each_group_of_a_tree_ask_for_that_group_alone() -> None:
+    world = world_with(2, 2, 2, 2)
+    add_tree(world, {}, {}, 2, 3)
+    for pod in world.pods():
+        asked = {REQUIRED: RACK if pod.metadata.name.startswith("g0-") else BLOCK}
+        world.add(replace(pod, metadata=replace(pod.metadata, annotations=asked)))
+    async with world.working():
+        await world.settle()
+        assert len(set(racks_of(world, "g0"))) == 1
+        assert len(racks_of(world, "g1")) == 3, "no rack holds them"
