@@ -1,6 +1,6 @@
 """What is wrong with the objects that name levels of the topology, as the service tells about it.
 
-A HyperNode whose regular expression is none, or that names itself, has no nodes; a Topology may contradict another one.
+An invalid regular expression or a cycle leaves a HyperNode without those members; a Topology may contradict another.
 No group says so: it finds other domains, or too little room. So the log has a line per object, and again when something
 else is wrong with it, for as many objects as are remembered; `/readyz?verbose` has the first, and how many there are.
 
