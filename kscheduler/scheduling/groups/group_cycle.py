@@ -153,6 +153,16 @@ class GroupResult:
 
 
 @dataclass(slots=True)
+class TopologyFindings:
+    """What is kept while a group, or a tree of groups, is tried in many places."""
+
+    asked: dict[GroupKey, TopologyRequest | None] = field(default_factory=dict)
+    """What each group asks for, once it was worked out."""
+    steps: StepsLeft = field(default_factory=StepsLeft)
+    """For all searches for the fewest domains."""
+
+
+@dataclass(slots=True)
 class GroupInputs:
     """What a group's cycle works on."""
 
@@ -166,10 +176,8 @@ class GroupInputs:
     """Of a composite group: its groups, in the order in which they are tried."""
     ranks: NodeRanks | None = None
     """While the group is tried without the pods that it may preempt."""
-    asked: dict[GroupKey, TopologyRequest | None] = field(default_factory=dict)
-    """What each group of the tree asks of the topology, once it was worked out: that is needed in each placement."""
-    steps: StepsLeft = field(default_factory=StepsLeft)
-    """For searches for the fewest domains, of all groups of the tree."""
+    findings: "TopologyFindings | None" = None
+    """What the attempt has found out about topologies, for all groups of a tree; `None`: nobody has asked."""
 
     @property
     def behaviours(self) -> Behaviours:

@@ -14,7 +14,7 @@ from kscheduler.framework.cluster.topology_request import TopologyRequest, reque
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code, Fault, Status, error, unschedulable
-from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, try_members
+from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, TopologyFindings, try_members
 from kscheduler.scheduling.groups.member_ranks import in_rank_order
 from kscheduler.scheduling.groups.topology_search import TopologySearch, with_missing_members
 from kscheduler.state.topology_levels import LevelsAwaited
@@ -26,10 +26,11 @@ def requested_topology(inputs: GroupInputs) -> TopologyRequest | None:
     `None`: nothing. Worked out once in an attempt.
     """
     key, own = inputs.group.key, inputs.group.topology
-    if key not in inputs.asked:
+    findings = inputs.findings = inputs.findings or TopologyFindings()
+    if key not in findings.asked:
         of_members = _asked_by_members(inputs.members) if own is None or own.yields_to_annotations else None
-        inputs.asked[key] = of_members or own
-    return inputs.asked[key]
+        findings.asked[key] = of_members or own
+    return findings.asked[key]
 
 
 def _asked_by_members(members: Iterable[PodInfo]) -> TopologyRequest | None:
