@@ -175,7 +175,7 @@ def _named_labels(decision: GroupDecision) -> Sequence[str]:
     if group is None:
         return ()
     asked = group.topology
-    if asked is None:
+    if asked is None or asked.yields_to_annotations:
         namespace, homes = decision.scenario.group.partition("/")[0], decision.on_nodes
         members = (
             pod.metadata
@@ -183,7 +183,7 @@ def _named_labels(decision: GroupDecision) -> Sequence[str]:
             if pod.metadata.namespace == namespace and pod.metadata.name in homes
         )
         found = (request_in_annotations(each.annotations) for each in members if each.annotations)
-        asked = next((each for each in found if each is not None), None)
+        asked = next((each for each in found if each is not None), asked)
     labels = () if asked is None else asked.labels
     return tuple(dict.fromkeys((*([group.topology_key] if group.topology_key else []), *labels)))
 
@@ -217,15 +217,15 @@ def _outcome(decision: GroupDecision, message: str) -> str:
     if has_its_minimum:
         minimum = f"its minimum of {least} is on nodes"
         if status.is_success:
-            return f"{minimum}, and {_counted_members(more)} more would be scheduled now"
-        return f"{minimum}, and {_counted_members(more)} more {'waits' if more == 1 else 'wait'}: {message}"
+            return f"{minimum}, and {_more_members(more)} would be scheduled now"
+        return f"{minimum}, and {_more_members(more)} {'waits' if more == 1 else 'wait'}: {message}"
     if status.is_success:
         return "would be scheduled now"
     return f"{group_condition(status).reason}: {message}"
 
 
-def _counted_members(count: int) -> str:
-    return "1 member" if count == 1 else f"{count} members"
+def _more_members(count: int) -> str:
+    return "1 more member" if count == 1 else f"{count} more members"
 
 
 def _condition_text(condition: Condition, message: str) -> str:

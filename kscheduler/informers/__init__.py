@@ -9,9 +9,18 @@ Limit: events are ordered within a kind, never across kinds.
 """
 
 from kscheduler.informers.factory import InformerFactory
-from kscheduler.informers.informer import Handler, Informer, InformerStatistics
+from kscheduler.informers.informer import Handler, Informer, InformerStatistics, ListHandler
 from kscheduler.informers.reflector import Reflector
 from kscheduler.informers.store import Store
 from kscheduler.informers.transform import Transform
 
-__all__ = ["Handler", "Informer", "InformerFactory", "InformerStatistics", "Reflector", "Store", "Transform"]
+__all__ = [
+    "Handler",
+    "Informer",
+    "InformerFactory",
+    "InformerStatistics",
+    "ListHandler",
+    "Reflector",
+    "Store",
+    "Transform",
+]

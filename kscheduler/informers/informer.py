@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -50,6 +50,14 @@ class Handler(Protocol[Handled_contra]):
 
     def on_delete(self, obj: Handled_contra) -> None:
         """The object is gone; `obj` is its last stored state, which may be old after a gap in the watch."""
+
+
+@runtime_checkable
+class ListHandler(Protocol):
+    """A handler that is also told when a list is complete: an empty one changes no object."""
+
+    def on_list(self) -> None:
+        """The handlers have got all of the first list since the API has existed. Never raises."""
 
 
 class ChangeRecorder(Protocol):
@@ -132,6 +140,7 @@ class Informer(Generic[T]):
         self._told_of_additions: list[Callable[[T, bool], None]] = []
         self._told_of_updates: list[Callable[[T, T], None]] = []
         self._told_of_deletions: list[Callable[[T], None]] = []
+        self._told_of_lists: list[Callable[[], None]] = []
         self._synced = asyncio.Event()
         self._awaits_list = True
         self.view = ViewAge(clock)
@@ -169,6 +178,8 @@ class Informer(Generic[T]):
         self._told_of_additions.append(handler.on_add)
         self._told_of_updates.append(handler.on_update)
         self._told_of_deletions.append(handler.on_delete)
+        if isinstance(handler, ListHandler):
+            self._told_of_lists.append(handler.on_list)
 
     @property
     def lists(self) -> int:
@@ -271,7 +282,10 @@ class Informer(Generic[T]):
             if (nameless := self._nameless(unreadable)) is not None:
                 await self._delete_others(seen | nameless, slicer)
         self._synced.set()
+        is_first = self._awaits_list and not self.resting
         self._awaits_list = self.resting
+        for tell in self._told_of_lists if is_first else ():
+            tell()
 
     def _nameless(self, unreadable: Sequence[Undecodable]) -> set[str] | None:
         """The stored keys of listed objects whose names cannot be read; `None`: it may be any.

@@ -1,8 +1,8 @@
 """What is wrong with the objects that name levels of the topology, as the service tells about it.
 
-A HyperNode whose regular expression is none, or that names itself, has no nodes; a Topology may contradict another one.
+An invalid regular expression or a cycle leaves a HyperNode without those members; a Topology may contradict another.
 No group says so: it finds other domains, or too little room. So the log has a line per object, and again when something
-else is wrong with it; `/readyz?verbose` has the first.
+else is wrong with it, for as many objects as are remembered; `/readyz?verbose` has the first, and how many there are.
 
 A group that asks for a topology finds out what is wrong. That an operator learns of it before, the objects are checked
 when they have changed: once they have stayed as they are from one look to the next, as several often come together.
@@ -48,16 +48,19 @@ class TopologyReports:
         is_checked = version == self._seen and self._check()
         self._seen = version
         problems, logged = self._problems(), 0
+        sound = iter([key for key in self._logged if key not in problems])
         for key, text in problems.items():
             if self._logged.get(key) == text:
                 continue
             if logged == MAX_LOGGED:
                 return
-            # Nodes come and go, and so do members that do not exist: what was logged stays known for a while.
-            self._logged.pop(key, None)
+            # Nodes come and go, and so do members that do not exist: what was logged stays known while there is room.
+            if key not in self._logged and len(self._logged) >= MAX_KNOWN:
+                forgotten = next(sound, None)
+                if forgotten is None:
+                    continue  # `/readyz?verbose` counts it
+                del self._logged[forgotten]
             self._logged[key], logged = text, logged + 1
-            if len(self._logged) > MAX_KNOWN:
-                del self._logged[next(iter(self._logged))]
             _log.warning("topology_object_wrong", resource=key[0], object=key[1], reason=text)
         if is_checked:
             self._looked_at = version

@@ -105,6 +105,27 @@ async def test_a_kind_that_comes_back_has_no_list_before_it_is_listed_again(info
     assert informer.has_list
 
 
+async def test_a_handler_is_told_when_all_is_known_also_if_that_is_nothing(informer: Informer[Pod]) -> None:
+    told = []
+
+    class Waiter(Recorder):
+        def on_list(self) -> None:
+            told.append(informer.has_list)
+
+    informer.add_handler(Waiter())
+    await informer.rest()
+    assert told == [], "the API does not exist"
+    informer.wake()
+    await informer.replace([], [])
+    assert told == [True]
+    await informer.replace([pod("a")], [])
+    assert told == [True], "a later list says what has changed since the first one"
+    await informer.rest()
+    informer.wake()
+    await informer.replace([], [])
+    assert told == [True, True]
+
+
 async def test_a_relist_reports_updates_additions_and_deletions(informer: Informer[Pod], recorder: Recorder) -> None:
     await informer.replace([pod("same"), pod("changed"), pod("gone")], [])
     assert recorder.take() == [("add", f"ns/{n}", f"uid-{n}", "initial") for n in ("same", "changed", "gone")]

@@ -9,9 +9,10 @@
     kscheduler.io/topology-spare-nodes: N                  ours: so many nodes of each domain get no member
     spec.networkTopology of Volcano's PodGroup             {mode: hard | soft, highestTierAllowed, highestTierName}
 
-The annotations stand on the group's object, or on its members. A level is named by its label, in Volcano by tier: tier
-1 is the narrowest. What cannot be read is a `problem`, the end of a sentence about the group; nothing here raises. So
-is an annotation that is nearly one of these: without it the group would ask for less than its author wants.
+The annotations stand on the group's object, or on its members; either way they take precedence over the field. A level
+is named by its label, in Volcano by tier: tier 1 is the narrowest. What cannot be read is a `problem`, the end of a
+sentence about the group; nothing here raises. So is an annotation that is nearly one of these: without it the group
+would ask for less than its author wants.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,7 +45,7 @@ MARKS: Final = ("podset", "topology")
 _KUEUES_PREFIX: Final = "kueue.x-k8s.io/podset-"
 # How similar (0 to 1) a key must be to a known one to be taken for a misspelling; one with Kueue's prefix is likely.
 _NEAR, _NEAR_OF_KUEUE = 0.93, 0.85
-# As long as a key may be; and so many of one object are compared.
+# As long as a key may be; and so many of one object, or of all members of a group, are compared.
 _LONGEST_KEY, _MOST_COMPARED = 317, 32
 
 # Levels that have no label's name, for there is a space in them.
@@ -74,6 +75,8 @@ class TopologyRequest(msgspec.Struct, frozen=True):
     spare_nodes: int = 0
     problem: str = ""
     """What is wrong with it, with the field; then nothing else counts."""
+    yields_to_annotations: bool = False
+    """It is a field of the group's object: what annotations ask for, the object's or its members', takes precedence."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -103,10 +106,16 @@ def tier_of_key(name: str) -> int | None:
     return int(number) if number != name and number.isascii() and number.isdigit() and len(number) < 10 else None
 
 
-def request_in_annotations(annotations: Mapping[str, str]) -> TopologyRequest | None:
-    """What the annotations ask for; `None`: nothing."""
+def request_in_annotations(
+    annotations: Mapping[str, str], compared: dict[str, str] | None = None
+) -> TopologyRequest | None:
+    """What the annotations ask for; `None`: nothing.
+
+    `compared`: by unknown key of one group what is meant by it, filled here: a comparison takes 200 us, and so many of
+    a group are compared as of an object by itself.
+    """
     suspects = [key for key in annotations if key not in ANNOTATIONS and (MARKS[0] in key or MARKS[1] in key)]
-    misspelt = next(_misspelt(suspects), "") if suspects else ""
+    misspelt = next(_misspelt(suspects, {} if compared is None else compared), "") if suspects else ""
     if not misspelt and ANNOTATIONS.isdisjoint(annotations):
         return None
     problem = misspelt or next(_problems(annotations), "")
@@ -122,9 +131,11 @@ def request_in_annotations(annotations: Mapping[str, str]) -> TopologyRequest | 
     )
 
 
-def _misspelt(keys: list[str]) -> Iterator[str]:
+def _misspelt(keys: list[str], compared: dict[str, str]) -> Iterator[str]:
     for key in sorted(keys)[:_MOST_COMPARED]:
-        meant = _meant_by(key)
+        if key not in compared and len(compared) < _MOST_COMPARED:
+            compared[key] = _meant_by(key)
+        meant = compared.get(key)
         if meant:
             yield f"metadata.annotations[{_shown(key)}] is unknown: did you mean {meant}?"
 
@@ -178,14 +189,22 @@ def _shown(text: str) -> str:
 def request_of_volcano(mode: str, highest_tier: int | None, highest_name: str) -> TopologyRequest:
     """What `spec.networkTopology` asks for. Either mode looks for the lowest tier that holds the group."""
     if mode not in ("", "hard", "soft"):
-        return TopologyRequest(problem=f'spec.networkTopology.mode {_quoted(mode)} is neither "hard" nor "soft"')
+        return _wrong_field(f'spec.networkTopology.mode {_quoted(mode)} is neither "hard" nor "soft"')
     if highest_tier is not None and highest_tier < 1:
-        return TopologyRequest(problem=f"spec.networkTopology.highestTierAllowed {highest_tier} is below 1")
+        return _wrong_field(f"spec.networkTopology.highestTierAllowed {highest_tier} is below 1")
     if len(highest_name) > _LONGEST_NAME or not highest_name.isprintable():
         field = f"spec.networkTopology.highestTierName {_quoted(highest_name)}"
-        return TopologyRequest(problem=f"{field} is longer than {_LONGEST_NAME} characters, or has control characters")
+        return _wrong_field(f"{field} is longer than {_LONGEST_NAME} characters, or has control characters")
     if mode == "soft":
-        return TopologyRequest(preferred=NARROWEST)
+        return _of_field()
     if highest_name:
-        return TopologyRequest(required=tier_key(highest_name), preferred=NARROWEST)
-    return TopologyRequest(required=WIDEST if highest_tier is None else tier_key(highest_tier), preferred=NARROWEST)
+        return _of_field(required=tier_key(highest_name))
+    return _of_field(required=WIDEST if highest_tier is None else tier_key(highest_tier))
+
+
+def _wrong_field(problem: str) -> TopologyRequest:
+    return TopologyRequest(problem=problem, yields_to_annotations=True)
+
+
+def _of_field(required: str = "") -> TopologyRequest:
+    return TopologyRequest(required=required, preferred=NARROWEST, yields_to_annotations=True)

@@ -14,7 +14,8 @@ asked for. Down to that level all is counted in slices; without slices each memb
 
 Kueue takes the tightest wide domain, even if its narrow ones are smaller than another's, and the group gets into more
 of them than needed. Where a preferred group does not fit into one domain of its level, `fewest_domains` looks for the
-fewest from there up to the widest; they are taken if they are fewer.
+fewest from there up to the widest; they are taken if they are fewer. Below the slice level Kueue begins with the least
+room, and here the most room comes first.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ import msgspec
 import numpy as np
 
 from kscheduler.scheduling.domains.domain_tree import DomainNumbers, DomainTree, Rooms
-from kscheduler.scheduling.domains.fewest_domains import Share, fewest_domains
+from kscheduler.scheduling.domains.fewest_domains import Share, StepsLeft, fewest_domains
 
 
 class DomainsWanted(msgspec.Struct, frozen=True):
@@ -66,23 +67,23 @@ class Shortfall(msgspec.Struct, frozen=True):
 
 
 def choose_domains(
-    tree: DomainTree, rooms: Rooms, wanted: DomainsWanted, held: Rooms | None = None, *, only_as_kueue: bool = False
+    tree: DomainTree, rooms: Rooms, wanted: DomainsWanted, held: Rooms | None = None, steps: StepsLeft | None = None
 ) -> DomainChoice | Shortfall:
     """The domains for the members. `rooms`: how many more members each unit takes.
 
     `held`: how many members each unit has already; the others join these as far as the request says that they belong
-    together. `only_as_kueue`: Kueue's own choice, even where fewer domains would do.
+    together. `steps`: for the search for fewer domains than Kueue would use; without any left there is none.
     """
-    return _Choice(tree, rooms, wanted, held, only_as_kueue=only_as_kueue).run()
+    return _Choice(tree, rooms, wanted, held, StepsLeft() if steps is None else steps).run()
 
 
 class _Choice:
     """One choice. Amounts are per level and domain."""
 
     def __init__(
-        self, tree: DomainTree, rooms: Rooms, wanted: DomainsWanted, held: Rooms | None, *, only_as_kueue: bool
+        self, tree: DomainTree, rooms: Rooms, wanted: DomainsWanted, held: Rooms | None, steps: StepsLeft
     ) -> None:
-        self._tree, self._wanted, self._only_as_kueue = tree, wanted, only_as_kueue
+        self._tree, self._wanted, self._steps = tree, wanted, steps
         self._slice_level = tree.narrowest if wanted.slice_level is None else wanted.slice_level
         self._rooms = [level.sums(rooms) for level in tree.levels]
         """How many members each domain takes."""
@@ -98,7 +99,7 @@ class _Choice:
         level, domains = found
         shares = self._cover(level, domains, self._wanted.slices)
         down = self._descend(level, shares, self._wanted.level) if level < self._wanted.level else (level, shares)
-        if level < self._wanted.level and self._held is None and not self._only_as_kueue:
+        if level < self._wanted.level and self._held is None:
             down = self._wanted.level, self._fewer(level, domains, down[1])
         shares = self._as_members(*self._descend(*down, self._tree.narrowest))
         return DomainChoice(level, tuple(sorted(shares, key=lambda share: share.domain)))
@@ -120,8 +121,7 @@ class _Choice:
 
         Domains in which there are members come before all others.
         """
-        # Kueue knows no slices below the slice level and takes all for equal: those with the least room come first.
-        sign = 1 if self._fills_least or (self._only_as_kueue and level > self._slice_level) else -1
+        sign = 1 if self._fills_least else -1
         numbers = np.asarray(domains, dtype=np.intp)
         keys = [numbers, self._rooms[level][numbers], sign * self._slices[level][numbers]]
         if self._held is not None:
@@ -218,7 +218,8 @@ class _Choice:
         else:
             starts = [list(domains)]
         slices = self._slices[level : wanted.level + 1]
-        fewest = fewest_domains(self._tree.levels[level : wanted.level + 1], slices, wanted.slices, starts, shares)
+        levels = self._tree.levels[level : wanted.level + 1]
+        fewest = fewest_domains(levels, slices, wanted.slices, starts, shares, self._steps)
         return self._cover(wanted.level, [share.domain for share in fewest], wanted.slices)
 
 

@@ -50,10 +50,6 @@ class DomainTree(msgspec.Struct, frozen=True, eq=False):
         """The number of the narrowest level."""
         return len(self.levels) - 1
 
-    def level_of(self, key: str) -> int:
-        """The number of the level with this key; -1: there is none."""
-        return next((number for number, level in enumerate(self.levels) if level.key == key), -1)
-
 
 def domain_tree(keys: Sequence[str], columns: Sequence[tuple[NDArray[np.int32], Sequence[str | None]]]) -> DomainTree:
     """The tree of units. Per key (wide to narrow) a column: a value's number per unit, and the values by number.

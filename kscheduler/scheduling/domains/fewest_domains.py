@@ -7,7 +7,8 @@ from the first k - 1:
     best(k, m) = min over steps (room, cost) of domain k, or not at all:  best(k - 1, m - room) + 1 + cost
 
 Counts of several levels are one integer, the widest level in its highest digits. Time: domains x steps x pieces; what
-would take too long is left as it is.
+would take too long is left as it is. A group is tried in many domains, and a tree in many placements: all that one
+attempt asks shares its steps (`StepsLeft`).
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from kscheduler.scheduling.domains.domain_tree import DomainLevel, Rooms
 
-# So many elementary steps at most: some tens of milliseconds.
+# So many elementary steps at most in one attempt: a tenth of a second.
 _MAX_STEPS: Final = 5_000_000
 _PER_DOMAIN: Final = 2_000
 _NEVER: Final = 1 << 60
@@ -31,6 +32,21 @@ class Share(msgspec.Struct, frozen=True):
     domain: int
     """Its number in its level."""
     amount: int
+
+
+class StepsLeft:
+    """How many steps an attempt may still take."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int = _MAX_STEPS) -> None:
+        self.count = count
+
+    def take(self, count: int) -> bool:
+        """Take so many, unless there are fewer left."""
+        is_enough = count <= self.count
+        self.count -= count if is_enough else 0
+        return is_enough
 
 
 class _Step(msgspec.Struct, frozen=True):
@@ -45,13 +61,14 @@ def fewest_domains(
     amount: int,
     starts: Sequence[Sequence[int]],
     known: list[Share],
+    steps: StepsLeft,
 ) -> list[Share]:
-    """Shares at the last of the levels that need the fewest domains; `known` unless others are fewer.
+    """Shares at the last of the levels that need the fewest domains; `known` unless others are fewer, or without steps.
 
     `rooms`: per level what each domain holds. `starts`: sets of domains of the first level; the shares are all within
     one of them, of equally good ones the first.
     """
-    if sum(map(len, levels)) * (amount + _PER_DOMAIN) > _MAX_STEPS:
+    if not steps.take(sum(map(len, levels)) * (amount + _PER_DOMAIN)):
         return known
     return _Search(levels, rooms, amount).run(starts, known)
 

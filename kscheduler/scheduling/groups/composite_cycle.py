@@ -27,6 +27,7 @@ from kscheduler.scheduling.groups.group_cycle import (
     GroupResult,
     MemberResult,
     TentativePlacements,
+    TopologyFindings,
     TriedPlacement,
     as_unschedulable,
     do_not_wait_for_each_other,
@@ -51,6 +52,8 @@ OnTried = Callable[[GroupKey, GroupResult], None]
 
 def tree_inputs(inputs: GroupInputs, view: PodGroupView) -> GroupInputs:
     """The inputs with those of all groups below, each with its own members in their order."""
+    if inputs.group.key.is_composite:
+        inputs.findings = TopologyFindings()  # one for all of them
     of_leaf: dict[GroupKey, list[PodInfo]] = {}
     for pod in inputs.members:
         leaf = view.key_of(pod.pod)

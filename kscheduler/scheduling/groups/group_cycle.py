@@ -19,12 +19,20 @@ from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.releases import Behaviours
 from kscheduler.framework.binding_annotations import BindingAnnotations
 from kscheduler.framework.cluster.claim_writing import Deallocation
-from kscheduler.framework.cluster.pod_groups import CycleOfGroup, GroupDefinition, NodeRanks, PlacementProgress
+from kscheduler.framework.cluster.pod_groups import (
+    CycleOfGroup,
+    GroupDefinition,
+    GroupKey,
+    NodeRanks,
+    PlacementProgress,
+)
 from kscheduler.framework.cluster.preemption import GroupPlacement, Preemption
+from kscheduler.framework.cluster.topology_request import TopologyRequest
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
 from kscheduler.scheduling.cycle.reserve import annotate, run_reserve, run_unreserve
+from kscheduler.scheduling.domains.fewest_domains import StepsLeft
 from kscheduler.scheduling.failure import failure_of_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
@@ -145,6 +153,16 @@ class GroupResult:
 
 
 @dataclass(slots=True)
+class TopologyFindings:
+    """What is kept while a group, or a tree of groups, is tried in many places."""
+
+    asked: dict[GroupKey, TopologyRequest | None] = field(default_factory=dict)
+    """What each group asks for, once it was worked out."""
+    steps: StepsLeft = field(default_factory=StepsLeft)
+    """For all searches for the fewest domains."""
+
+
+@dataclass(slots=True)
 class GroupInputs:
     """What a group's cycle works on."""
 
@@ -158,6 +176,8 @@ class GroupInputs:
     """Of a composite group: its groups, in the order in which they are tried."""
     ranks: NodeRanks | None = None
     """While the group is tried without the pods that it may preempt."""
+    findings: "TopologyFindings | None" = None
+    """What the attempt has found out about topologies, for all groups of a tree; `None`: nobody has asked."""
 
     @property
     def behaviours(self) -> Behaviours:

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from kscheduler.framework.cluster.preemption import GroupPlacement, ProposedPlacement
-from kscheduler.framework.cluster.topology_request import MARKS, TopologyRequest, request_in_annotations
+from kscheduler.framework.cluster.topology_request import MARKS, TopologyRequest
 from kscheduler.framework.nodes.node_table import Rows, stable_hash
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.scoring import mix
@@ -57,9 +57,10 @@ def place_pods(inputs: GroupInputs) -> GroupResult:
         for pod in inputs.members:
             for key in pod.pod.metadata.annotations:
                 if one in key or other in key:
-                    asks = request_in_annotations(pod.pod.metadata.annotations) is not None
+                    asks = True
                     break
             if asks:
+                asks = requested_topology(inputs) is not None
                 break
     return completed(inputs, find_placement(inputs) if asks else try_members(inputs))
 

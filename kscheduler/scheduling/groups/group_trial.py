@@ -12,7 +12,7 @@ and no later ones, as in kube-scheduler.
 
 A pod put back far from all members cannot matter if filters look only at the row that they judge: then nobody is
 asked. That is what makes a search in a large cluster cheap. It is so for pods without volumes and devices, as long as
-no plugin counts pods beyond the row. Limit: taking out and putting back costs about 50 us per pod of lower priority
+no plugin counts pods beyond the row. Limit: taking out and putting back costs about 25 us per pod of lower priority
 in the whole cluster.
 """
 

@@ -5,27 +5,38 @@ they are to be tried. A request that contradicts itself, or of which nothing is 
 change it. One whose levels are not known yet waits for them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.cluster.preemption import GroupPlacement
 from kscheduler.framework.cluster.topology_request import TopologyRequest, request_in_annotations
 from kscheduler.framework.nodes.node_table import Rows
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code, Fault, Status, error, unschedulable
-from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, try_members
+from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, TopologyFindings, try_members
 from kscheduler.scheduling.groups.member_ranks import in_rank_order
 from kscheduler.scheduling.groups.topology_search import TopologySearch, with_missing_members
 from kscheduler.state.topology_levels import LevelsAwaited
 
 
 def requested_topology(inputs: GroupInputs) -> TopologyRequest | None:
-    """What the group's object asks for, or else its members; `None`: nothing."""
-    request, asking = inputs.group.topology, ""
-    if request is not None:
-        return request
-    for pod in inputs.members:
-        own = request_in_annotations(pod.pod.metadata.annotations)
+    """What the group's object asks for in its annotations, or else its members, or else a field of the object.
+
+    `None`: nothing. Worked out once in an attempt.
+    """
+    key, own = inputs.group.key, inputs.group.topology
+    findings = inputs.findings = inputs.findings or TopologyFindings()
+    if key not in findings.asked:
+        of_members = _asked_by_members(inputs.members) if own is None or own.yields_to_annotations else None
+        findings.asked[key] = of_members or own
+    return findings.asked[key]
+
+
+def _asked_by_members(members: Iterable[PodInfo]) -> TopologyRequest | None:
+    request, asking, compared = None, "", dict[str, str]()
+    for pod in members:
+        own = request_in_annotations(pod.pod.metadata.annotations, compared)
         if own is None or own == request:
             continue
         if own.problem:

@@ -66,6 +66,7 @@ class TopologySearch:
     ) -> None:
         self._inputs, self._request, self._levels, self._all = inputs, request, levels, rows
         self._has_ranks = has_ranks
+        self._steps = None if inputs.findings is None else inputs.findings.steps
         level = levels.place_of(request.preferred or request.required) if not request.is_unconstrained else -1
         self._slice_level = levels.place_of(request.slice_level) if request.slice_level else None
         if level < 0:  # unconstrained, or slices alone
@@ -200,7 +201,7 @@ class TopologySearch:
             slice_size=request.slice_size,
             slice_level=self._slice_level,
         )
-        choice = choose_domains(self._tree, rooms, wanted, self._held)
+        choice = choose_domains(self._tree, rooms, wanted, self._held, self._steps)
         if isinstance(choice, Shortfall):
             return choice
         of_units = self._tree.levels[-1].of_units

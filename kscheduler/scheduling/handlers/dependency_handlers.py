@@ -365,7 +365,10 @@ _EVENTS: Final = {(resource, action): ClusterEvent(resource, action) for resourc
 
 
 class TopologyHandler:
-    """Objects that name levels. Rejected groups may find other domains then. Implements `informers.Handler`."""
+    """Objects that name levels. Rejected groups may find other domains then.
+
+    Implements `informers.Handler` and `informers.ListHandler`: that there are no objects is news, too.
+    """
 
     def __init__(self, levels: TopologyLevels, queue: SchedulingQueue) -> None:
         self._levels = levels
@@ -386,6 +389,10 @@ class TopologyHandler:
     def on_delete(self, obj: KueueTopology | HyperNode) -> None:
         """An object is gone."""
         self._levels.remove(obj)
+        self._queue.topology_changed()
+
+    def on_list(self) -> None:
+        """All objects are known, if only that there are none: groups have waited for that."""
         self._queue.topology_changed()
 
 

@@ -375,12 +375,12 @@ def test_a_member_beyond_the_minimum_waits_while_its_group_is_scheduled(
     path, config = _one_waits(tmp_path, "1")
     assert run("pg/g", "--from", path, "--config", config) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("pod group default/g: its minimum of 2 is on nodes, and 1 member more waits: ")
+    assert lines[0].startswith("pod group default/g: its minimum of 2 is on nodes, and 1 more member waits: ")
     assert not any("chosen" in line for line in lines)
     path, config = _one_waits(tmp_path, "0")
     assert run("pg/g", "--from", path, "--config", config) == 0
     (head, _) = without_rules(capsys.readouterr().out).splitlines()
-    assert head == "pod group default/g: its minimum of 2 is on nodes, and 1 member more would be scheduled now"
+    assert head == "pod group default/g: its minimum of 2 is on nodes, and 1 more member would be scheduled now"
 
 
 def test_the_condition_of_an_earlier_try_stands_beside_what_would_be_decided_now(

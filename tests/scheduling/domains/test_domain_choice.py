@@ -14,6 +14,7 @@ from kscheduler.scheduling.domains.domain_choice import (
     choose_domains,
 )
 from kscheduler.scheduling.domains.domain_tree import DomainTree, Path, domain_tree
+from kscheduler.scheduling.domains.fewest_domains import StepsLeft
 
 # By path of the narrowest domain how many members it takes.
 Cluster = dict[Path, int]
@@ -32,10 +33,10 @@ def tree_of(cluster: Cluster, held: Cluster | None = None) -> tuple[DomainTree, 
 
 
 def chosen(
-    cluster: Cluster, wanted: DomainsWanted, held: Cluster | None = None, *, only_as_kueue: bool = False
+    cluster: Cluster, wanted: DomainsWanted, held: Cluster | None = None, steps: StepsLeft | None = None
 ) -> Cluster | Shortfall:
     tree, rooms, taken = tree_of(cluster, held)
-    choice = choose_domains(tree, rooms, wanted, taken, only_as_kueue=only_as_kueue)
+    choice = choose_domains(tree, rooms, wanted, taken, steps)
     if isinstance(choice, Shortfall):
         return choice
     return {tree.levels[-1].paths[share.domain]: share.amount for share in choice.shares}
@@ -95,21 +96,19 @@ def test_racks_of_the_same_name_in_two_blocks_are_two() -> None:
     assert chosen(cluster, required(3, 1)) == Shortfall(1, 2)
 
 
-def test_a_wider_block_is_taken_where_it_needs_fewer_racks_and_kueue_takes_the_tightest() -> None:
+def test_a_wider_block_is_taken_where_it_needs_fewer_racks_and_without_time_the_tightest() -> None:
     cluster: Cluster = {("y", "r0"): 6, ("y", "r1"): 6, **{("x", f"r{number}"): 2 for number in range(5)}}
     wanted = preferred(10, 1)
     assert chosen(cluster, wanted) == {("y", "r0"): 6, ("y", "r1"): 4}
-    assert chosen(cluster, wanted, only_as_kueue=True) == {("x", f"r{number}"): 2 for number in range(5)}
+    assert chosen(cluster, wanted, steps=StepsLeft(0)) == {("x", f"r{number}"): 2 for number in range(5)}
     of_blocks = chosen(cluster, preferred(10))
     assert isinstance(of_blocks, dict)
     assert len(of_blocks) == 5, "one block either way: the larger stays whole"
 
 
-def test_below_the_slice_level_kueue_begins_with_the_least_room() -> None:
+def test_below_the_slice_level_the_most_room_comes_first() -> None:
     cluster: Cluster = {("x", "n0"): 2, ("x", "n1"): 1, ("x", "n2"): 4}
-    wanted = required(6, 0, 3, 0)
-    assert chosen(cluster, wanted) == {("x", "n0"): 2, ("x", "n2"): 4}
-    assert chosen(cluster, wanted, only_as_kueue=True) == {("x", "n0"): 2, ("x", "n1"): 1, ("x", "n2"): 3}
+    assert chosen(cluster, required(6, 0, 3, 0)) == {("x", "n0"): 2, ("x", "n2"): 4}
 
 
 def test_the_others_join_members_that_have_a_node() -> None:
@@ -122,6 +121,16 @@ def test_the_others_join_members_that_have_a_node() -> None:
 
 def _subsets(domains: range) -> chain[tuple[int, ...]]:
     return chain.from_iterable(combinations(domains, count) for count in range(1, len(domains) + 1))
+
+
+def test_all_choices_of_an_attempt_share_the_steps_of_the_search() -> None:
+    cluster: Cluster = {("y", "r0"): 6, ("y", "r1"): 6, **{("x", f"r{number}"): 2 for number in range(5)}}
+    steps = StepsLeft()
+    found = [chosen(cluster, preferred(10, 1), steps=steps) for _ in range(1_000)]
+    used = [len(each) for each in found if isinstance(each, dict)]
+    assert used[0] == 2
+    assert used[-1] == 5
+    assert used == sorted(used), "none is found any more once they are used up"
 
 
 def _counts(tree: DomainTree, first: int, last: int, domains: set[int]) -> tuple[int, ...]:

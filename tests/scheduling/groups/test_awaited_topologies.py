@@ -10,6 +10,7 @@ from kscheduler.api.kinds import Kind
 from kscheduler.api.topologies import HYPER_NODES, TOPOLOGY_KINDS, HyperNode, KueueTopology, not_served
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.framework.cluster.topology_request import NARROWEST, PREFERRED, REQUIRED, TopologyRequest, tier_key
+from kscheduler.informers import ListHandler
 from kscheduler.state.cache import Cache
 from kscheduler.state.topology_levels import LevelList, LevelsAwaited
 from tests.builders import make_node, make_pod
@@ -67,6 +68,20 @@ async def test_a_hard_gang_waits_until_hyper_nodes_are_served_and_listed() -> No
         del world.awaited[HYPER_NODES]
         await world.pass_seconds(2)
         assert world.nodes_of_members == ["n0", "n3"], "as soon as they are known, not after a long backoff"
+
+
+async def test_a_gang_goes_on_as_soon_as_it_is_known_that_there_are_no_objects() -> None:
+    world = AwaitingWorld("volcano")
+    async with world.working():
+        world.volcano_gang(2, HARD)
+        await world.pass_seconds(30)
+        assert world.nodes_of_members == []
+        del world.awaited[HYPER_NODES]
+        handler = world.assembly.handlers[HYPER_NODES]
+        assert isinstance(handler, ListHandler)
+        handler.on_list()
+        await world.pass_seconds(2)
+        assert world.nodes_of_members in (["n0", "n1"], ["n2", "n3"])
 
 
 def switch(name: str, *nodes: str) -> dict[str, Any]:

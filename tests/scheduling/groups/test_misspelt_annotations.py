@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 
+from kscheduler.framework.cluster import topology_request
 from kscheduler.framework.cluster.topology_request import (
     OF_KUEUE_ALONE,
     PREFERRED,
@@ -80,3 +81,27 @@ async def test_the_group_is_refused_like_one_with_a_wrong_value(on_group: bool) 
         assert condition.reason == "PodGroupError"
         assert condition.message == f"podgroup/default/g: {who}{text}: did you mean {REQUIRED}?"
         assert world.bindings == []
+
+
+async def test_a_group_has_few_keys_compared_however_many_members_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it is tried in many placements, and where each member has keys of its own."""
+    compared: list[str] = []
+
+    def noted(key: str) -> str:
+        compared.append(key)
+        return ""
+
+    monkeypatch.setattr(topology_request, "_meant_by", noted)
+    world = World(gates="GenericWorkload=true,TopologyAwareWorkloadScheduling=true")
+    world.nodes(2)
+    pods = []
+    for number in range(4):
+        keys = {f"example.com/topology-{number}-{each}": "" for each in range(20)}
+        pod = member(f"g-{number}", "g")
+        pods.append(replace(pod, metadata=replace(pod.metadata, annotations=keys)))
+    async with world.working():
+        world.add_group(pod_group("g", 4))
+        world.add(*pods)
+        await world.settle()
+        assert len(world.bindings) == 4
+    assert len(compared) == len(set(compared)) == 32

@@ -1,12 +1,22 @@
 """Groups of groups that ask for a topology, with groups below that ask for a narrower one."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.api.codec import convert
 from kscheduler.api.groups import CompositePodGroup, KubernetesPodGroup
-from kscheduler.framework.cluster.topology_request import PREFERRED, REQUIRED, SLICE_LEVEL, SLICE_SIZE
+from kscheduler.framework.cluster.topology_request import (
+    PREFERRED,
+    REQUIRED,
+    SLICE_LEVEL,
+    SLICE_SIZE,
+    TopologyRequest,
+    request_in_annotations,
+)
+from kscheduler.scheduling.groups import topology_placement
 from tests.builders import make_node
 from tests.scheduling.groups.world import World, member
 
@@ -28,8 +38,10 @@ def world_with(*racks: int, version: str = "1.37") -> World:
     return world
 
 
-def add_tree(world: World, whole: dict[str, str], below: dict[str, str], *sizes: int, least: int | None = None) -> None:
-    """A gang of gangs of these sizes; the annotations of the whole, and of each gang."""
+def add_tree(
+    world: World, whole: dict[str, str], below: dict[str, str], *sizes: int, least: int | None = None, **fields: Any
+) -> None:
+    """A gang of gangs of these sizes; the annotations of the whole, and of each gang; fields of the members."""
     metadata = {"name": "all", "namespace": "default", "uid": "all", "annotations": whole}
     policy = {"gang": {"minGroupCount": len(sizes) if least is None else least}}
     world.add_composite(convert({"metadata": metadata, "spec": {"schedulingPolicy": policy}}, CompositePodGroup))
@@ -38,7 +50,7 @@ def add_tree(world: World, whole: dict[str, str], below: dict[str, str], *sizes:
         metadata = {"name": name, "namespace": "default", "uid": name, "annotations": below}
         spec = {"schedulingPolicy": {"gang": {"minCount": size}}, "parentCompositePodGroupName": "all"}
         world.add_group(convert({"metadata": metadata, "spec": spec}, KubernetesPodGroup))
-        world.add(*(member(f"{name}-{index}", name, **WHOLE) for index in range(size)))
+        world.add(*(member(f"{name}-{index}", name, **WHOLE, **fields) for index in range(size)))
 
 
 def racks_of(world: World, group: str) -> list[str]:
@@ -94,3 +106,35 @@ async def test_what_a_tree_cannot_ask_for_is_refused() -> None:
         await world.settle()
         assert world.bindings == []
         assert "only a group of pods can have" in world.groups.last("g0").message
+
+
+async def test_members_are_asked_once_however_many_placements_their_group_is_tried_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[Mapping[str, str]] = []
+
+    def noted(annotations: Mapping[str, str], compared: dict[str, str]) -> TopologyRequest | None:
+        read.append(annotations)
+        return request_in_annotations(annotations, compared)
+
+    monkeypatch.setattr(topology_placement, "request_in_annotations", noted)
+    world = world_with(2, 2, 2)
+    apart = {"topologyKey": RACK, "labelSelector": {"matchLabels": {"app": "x"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    async with world.working():
+        add_tree(world, {PREFERRED: RACK}, {}, 2, labels={"app": "x"}, affinity=affinity)
+        await world.settle()
+        assert len(world.bindings) == 2, "in two racks, after each was tried by itself"
+    assert len(read) == 2
+
+
+async def test_members_of_each_group_of_a_tree_ask_for_that_group_alone() -> None:
+    world = world_with(2, 2, 2, 2)
+    add_tree(world, {}, {}, 2, 3)
+    for pod in world.pods():
+        asked = {REQUIRED: RACK if pod.metadata.name.startswith("g0-") else BLOCK}
+        world.add(replace(pod, metadata=replace(pod.metadata, annotations=asked)))
+    async with world.working():
+        await world.settle()
+        assert len(set(racks_of(world, "g0"))) == 1
+        assert len(racks_of(world, "g1")) == 3, "no rack holds them"

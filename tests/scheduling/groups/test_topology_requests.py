@@ -291,6 +291,26 @@ async def test_what_contradicts_itself_is_refused(annotations: dict[str, str], m
         assert world.bindings == []
 
 
+@pytest.mark.parametrize("field", [{"mode": "soft"}, {"mode": "none"}], ids=["soft", "wrong"])
+@pytest.mark.parametrize("on_members", [True, False], ids=["members", "object"])
+async def test_annotations_take_precedence_over_volcanos_field(field: dict[str, Any], on_members: bool) -> None:
+    """Also those of members: a required rack must not be dropped for a field that only prefers one."""
+    world = World(with_other_apis("volcano"))
+    racks(world, 2, 1)
+    asked = {REQUIRED: RACK}
+    metadata = {"name": "g", "namespace": "default", "annotations": {} if on_members else asked}
+    group = convert({"metadata": metadata, "spec": {"minMember": 3, "networkTopology": field}}, VolcanoPodGroup)
+    named = {VOLCANO_ANNOTATION: "g", **(asked if on_members else {})}
+    async with world.working():
+        world.add_group(group)
+        world.add(*(make_pod(f"g-{number}", metadata={"annotations": named}, **WHOLE) for number in range(3)))
+        await world.settle()
+        assert on_racks(world) == {}, "no rack holds three"
+        world.add(make_node("r1n1", labels={RACK: "r1"}), make_node("r1n2", labels={RACK: "r1"}))
+        await world.pass_seconds(5)
+        assert on_racks(world) == {"r1": 3}
+
+
 async def test_members_must_agree() -> None:
     world = World()
     racks(world, 2)

@@ -7,6 +7,7 @@ import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.topologies import HyperNode, KueueTopology
+from kscheduler.scheduling import topology_reports
 from kscheduler.scheduling.topology_reports import MAX_LOGGED, TopologyReports
 from kscheduler.state.hyper_nodes import CHECK_SECONDS, MAX_SECONDS, problems_of, tiers_of
 from kscheduler.state.topology_levels import TopologyLevels, level_list
@@ -137,6 +138,22 @@ async def test_each_object_is_logged_once_and_few_at_a_time() -> None:
         reports.look()
         assert [line["reason"] for line in log.named("topology_object_wrong")[len(lines) :]] == ["otherwise"]
     assert list(reports.notes()) == [f"r o000: wrong, and {len(problems) - 1} more objects"]
+
+
+async def test_of_very_many_objects_none_is_logged_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topology_reports, "MAX_KNOWN", 50)
+    problems = {("r", f"o{number:04}"): "wrong" for number in range(70)}
+    version = 1
+    reports = TopologyReports(lambda: problems, lambda: version, lambda: True)
+    with log_at(0) as log:
+        for _ in range(10):
+            reports.look()
+            version += 1
+        first = [line["object"] for line in log.named("topology_object_wrong")]
+        assert first == [name for _, name in problems][:50]
+        del problems["r", "o0001"]
+        reports.look()
+        assert [line["object"] for line in log.named("topology_object_wrong")[len(first) :]] == ["o0050"]
 
 
 def test_a_changed_hyper_node_is_looked_at_again() -> None:
