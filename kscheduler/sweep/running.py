@@ -215,6 +215,7 @@ def _timed_values(timed: TimedRun) -> dict[str, Any]:
         "nodes": len(cache.nodes.rows()),
         "queue_seconds_mean": sum(waits) / len(waits) if waits else 0.0,
         "queue_seconds_p99": quantile(waits, 0.99),
+        "notes": "; ".join(timed.notes),
         "placements": _digest(f"{uid} {placement.node}" for uid, placement in sorted(measured.placed.items())),
     }
 
