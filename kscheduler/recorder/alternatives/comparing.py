@@ -21,6 +21,7 @@ from kscheduler.scheduling.attempt_events import EvictionStep
 
 HASHED: Final = "names are hashed in this recording: values of labels in the other configuration match no node"
 
+
 @dataclass(frozen=True, slots=True)
 class MovedPod:
     """A pod that would be elsewhere."""
