@@ -15,7 +15,7 @@ from functools import partial
 import msgspec
 
 from kscheduler.assembly.hanging_imports import hangs_reported
-from kscheduler.assembly.plugin_loading import LoadedFiles, PluginLoading, PluginOrigin
+from kscheduler.assembly.plugin_loading import ADVICE, LoadedFiles, PluginLoading, PluginOrigin
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.expansion import entry_problems, with_entry
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
@@ -65,11 +65,15 @@ class ConfigurationReader:
         base: Registry | None = None,
         *,
         enables_plugins: bool = False,
+        advice: str = ADVICE,
     ) -> None:
         """`plugins`: values of `--plugin`; `directories`: of `--plugin-directory`; `base`: by default in-tree.
 
         `enables_plugins`: whether each profile of a file enables the plugins of `--plugin`, as the default one does.
+        `advice`: what to do where a file of `pluginSources` is in none of the directories; `{folder}` and `{path}` are
+        where it is.
         """
+        self._advice = advice
         self._enables_plugins = enables_plugins
         self._gates = gates
         self._plugins = tuple(plugins)
@@ -147,7 +151,7 @@ class ConfigurationReader:
         return _configured(enabling(loaded, names), loading)
 
     def _loading(self) -> PluginLoading:
-        return PluginLoading(self._base, self._files, self._plugins, self._directories)
+        return PluginLoading(self._base, self._files, self._plugins, self._directories, self._advice)
 
 
 def _entry_problems(failure: UnusableConfigError, loading: PluginLoading) -> Iterator[Problem]:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # Entry points of this group are plugins; the entry point's name is the plugin's.
 GROUP: Final = "kscheduler.plugins"
+# Where a configuration names a file that it may not have loaded.
+ADVICE: Final = "the process must be started with --plugin-directory={folder}"
 
 
 class PluginOrigin(msgspec.Struct, frozen=True):
@@ -101,9 +103,10 @@ class PluginLoading:
         files: LoadedFiles,
         command_line: Sequence[str] = (),
         directories: Sequence[str] = (),
+        advice: str = ADVICE,
     ) -> None:
         """`base`: plugins that need no source. `command_line`: values of `--plugin`; `directories`: of
-        `--plugin-directory`.
+        `--plugin-directory`. `advice`: as for `ConfigurationReader`.
         """
         self.registry = base.copy()
         self.origins: list[PluginOrigin] = []
@@ -116,6 +119,7 @@ class PluginLoading:
         self._files = files
         self._command_line = command_line
         self._directories = directories
+        self._advice = advice
 
     def __call__(self, configuration: KubeSchedulerConfiguration, walk: Walk, where: str) -> ArgsKind:
         """Load what configuration and command line name; mistakes are noted in the walk."""
@@ -169,7 +173,7 @@ class PluginLoading:
         real = path.resolve()
         if not any(real.is_relative_to(Path(each).resolve()) for each in self._directories):
             self.paths.append(str(path))
-            advice = f"the process must be started with --plugin-directory={path.parent}"
+            advice = self._advice.replace("{folder}", str(path.parent)).replace("{path}", str(path))
             raise UnusablePluginError(f"{path} may not be loaded on the word of a configuration alone; {advice}")
         return str(path)
 

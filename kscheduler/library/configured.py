@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, Final
 
 from kscheduler.api.releases import BEHAVIOURS, VERSION, listed
@@ -25,6 +26,10 @@ Configuration = str | PathLike[str] | Mapping[str, Any] | None
 GivenPlugin = str | PathLike[str] | type[Plugin] | PluginFactory
 
 _WHERE: Final = "configuration"
+_PLUGIN_FILES: Final = (
+    "a configuration that is a file may name those in its folder; in place of `pluginSources`, "
+    'plugins=["{path}"] takes any'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +68,17 @@ class Schedulers:
                 names.append(_registered(given, registry))
         chosen = ",".join(f"{name}={str(value).lower()}" for name, value in self.feature_gates.items())
         gates = parse_feature_gates(chosen, "feature_gates", version)
-        reader = ConfigurationReader(gates, paths, base=registry, enables_plugins=True)
+        reader = ConfigurationReader(
+            gates, paths, self._plugin_directories(), base=registry, enables_plugins=True, advice=_PLUGIN_FILES
+        )
         configured = self._read(reader)
         return serving(replace(configured, config=enabling(configured.config, names)))
+
+    def _plugin_directories(self) -> tuple[str, ...]:
+        """Where files of `pluginSources` may lie: beside a configuration that is a file, whose folder is the user's."""
+        given: Any = self.configuration
+        is_file = isinstance(given, PathLike) or (isinstance(given, str) and not is_text(given))
+        return (str(Path(fspath(given)).parent),) if is_file else ()
 
     def _read(self, reader: ConfigurationReader) -> Configured:
         given: Any = self.configuration

@@ -2,10 +2,10 @@
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.assembly.configuration_checks import profile_problems
@@ -14,13 +14,15 @@ from kscheduler.config.errors import ConfigError, config_error
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.config.types import API_VERSION, KIND, OWN_SCHEDULER_NAME
-from kscheduler.sweep.run_spec import PlayedPolicy, PolicyPlugin, digest_of
-
-Tree = dict[str, Any]
+from kscheduler.sweep.plugin_sources import Tree, restored
+from kscheduler.sweep.run_spec import PlayedPolicy
 
 # Settings that define which pods are a group.
 _GROUP_SETTINGS: Final = ("podGroupAPIs", "topologyLevels", "topologyAPIs")
 _LEARNING_PLUGIN: Final = "FragmentationAware"
+_OTHER_FOLDER: Final = (
+    "it must be in the folder of the configuration, or below it: `plugins` of the policy takes any file"
+)
 _DEVICE_PLUGIN: Final = "DeviceShares"
 
 
@@ -59,17 +61,9 @@ def weighted(tree: Tree, weights: Mapping[str, int]) -> Tree:
     return tree
 
 
-def plugin_source(given: str, folder: Path) -> PolicyPlugin:
-    """A value of `plugins`: a file, from the folder of the sweep file, or a module. Raises `OSError`."""
-    path = folder / given
-    if given.endswith(".py") or path.is_file():
-        return PolicyPlugin(str(path.resolve()), digest_of([path]), path.read_text(encoding="utf-8"))
-    return PolicyPlugin(given, given)
-
-
-def check(policy: PlayedPolicy, where: str) -> None:
-    """Raises `ConfigError` for a policy that cannot be built."""
-    found = configured(policy, where=where)
+def check(policy: PlayedPolicy, where: str, plugin_directory: str = "") -> None:
+    """Raises `ConfigError` for a policy that cannot be built. `plugin_directory`: as for `configured`."""
+    found = configured(policy, where=where, plugin_directory=plugin_directory)
     problems = profile_problems(found.config, found.registry)
     if problems:
         raise ConfigError(problems, where)
@@ -84,12 +78,14 @@ def configured(
     has_shared_devices: bool = False,
     beside: Tree | None = None,
     where: str = "",
+    plugin_directory: str = "",
 ) -> Configured:
     """The policy as a profile for each of the names. Raises `ConfigError`.
 
     `beside`: a configuration whose settings about groups and their topology apply if the policy has none.
     `typical_pods`: for a plugin that otherwise learns the mix over time. `has_shared_devices`: pods ask
-    for parts of devices, so that DeviceShares must count them.
+    for parts of devices, so that DeviceShares must count them. `plugin_directory`: where files of `pluginSources` may
+    lie; empty: nowhere.
     """
     tree = json.loads(policy.configuration)
     tree = {**{key: value for key, value in (beside or {}).items() if key in _GROUP_SETTINGS}, **tree}
@@ -100,21 +96,12 @@ def configured(
         profile = _with_devices(profile)
     tree["profiles"] = [{**profile, "schedulerName": name} for name in names]
     with tempfile.TemporaryDirectory() as folder:
-        paths = tuple(_paths(policy.plugins, Path(folder)))
-        reader = ConfigurationReader(gates, paths, enables_plugins=policy.enables_plugins)
+        paths = tuple(restored(policy.plugins, Path(folder)))
+        directories = (plugin_directory,) if plugin_directory else ()
+        reader = ConfigurationReader(
+            gates, paths, directories, enables_plugins=policy.enables_plugins, advice=_OTHER_FOLDER
+        )
         return reader.read_bytes(json.dumps(tree).encode(), where or f"policy {policy.name}")
-
-
-def _paths(plugins: Sequence[PolicyPlugin], folder: Path) -> Iterator[str]:
-    for number, each in enumerate(plugins):
-        path = Path(each.path)
-        if not each.text or (path.is_file() and digest_of([path]) == each.digest):
-            yield each.path
-        else:
-            own = folder / str(number)
-            own.mkdir()
-            (own / path.name).write_text(each.text, encoding="utf-8")
-            yield str(own / path.name)
 
 
 def _with_typical_pods(profile: Tree, typical_pods: Sequence[Tree]) -> Tree:

@@ -42,6 +42,7 @@ class SweepRow(msgspec.Struct, frozen=True):
     queue_seconds_mean: float | None = None
     queue_seconds_p99: float | None = None
     placements: str = ""
+    notes: str = ""
     run_seconds: float | None = None
     cpu_seconds: float | None = None
     worker: str = ""
@@ -82,6 +83,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "queue_seconds_mean": "from a pod's arrival until it got its node, in the workload's time",
     "queue_seconds_p99": "99 of 100 pods waited less",
     "placements": "digest of each pod's node (and devices): equal if and only if all pods went to the same places",
+    "notes": "of a recording: what it lacks, and what was done about it",
     "run_seconds": "measured: how long the run took",
     "cpu_seconds": "measured: its CPU time",
     "worker": "measured: the host and process that executed it",

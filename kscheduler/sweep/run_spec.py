@@ -120,6 +120,7 @@ class PolicyPlugin(msgspec.Struct, frozen=True):
 
     path: str
     digest: str
+    """Of its source."""
     text: str = ""
     """The content of a file, used where the path does not have it. Empty: a module."""
 
@@ -134,6 +135,14 @@ class PlayedPolicy(msgspec.Struct, frozen=True):
     plugins: tuple[PolicyPlugin, ...] = ()
     enables_plugins: bool = False
     """Whether the plugins are enabled behind the others."""
+    installed: tuple[PolicyPlugin, ...] = ()
+    """Modules of installed packages that declare plugins which the profile names: loaded by these names."""
+
+    def part_of_key(self) -> "PlayedPolicy":
+        """The same wherever its files are."""
+        without_paths = (tuple(PolicyPlugin("", each.digest) for each in of) for of in (self.plugins, self.installed))
+        plugins, installed = without_paths
+        return msgspec.structs.replace(self, plugins=plugins, installed=installed)
 
 
 class RunSpec(msgspec.Struct, frozen=True):
@@ -152,8 +161,7 @@ class RunSpec(msgspec.Struct, frozen=True):
             workload = msgspec.structs.replace(workload, directory="")
         elif isinstance(workload, RecordedWorkload):
             workload = msgspec.structs.replace(workload, path="")
-        plugins = tuple(PolicyPlugin("", each.digest) for each in self.policy.plugins)
-        policy = msgspec.structs.replace(self.policy, plugins=plugins)
+        policy = self.policy.part_of_key()
         parts = msgspec.json.encode((policy, workload, self.seed, self.version), order="deterministic")
         return hashlib.sha256(parts).hexdigest()[:_KEY_DIGITS]
 

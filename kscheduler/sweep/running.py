@@ -16,6 +16,7 @@ from kscheduler.recorder.alternatives.run_measurements import quantile
 from kscheduler.recorder.replaying.replay import last_run_of
 from kscheduler.state.cache import Cache
 from kscheduler.sweep.cluster_samples import sample_of
+from kscheduler.sweep.plugin_sources import changed_module
 from kscheduler.sweep.policies import configured
 from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import (
@@ -88,6 +89,11 @@ def _row_values(spec: RunSpec) -> dict[str, Any]:
         raise StaleDataError(
             f"the run is one of kscheduler {spec.version}, and this process has {code_version()}: "
             "install the same kscheduler here, or start the command again if its source was changed"
+        )
+    if changed := changed_module((*spec.policy.plugins, *spec.policy.installed)):
+        raise StaleDataError(
+            f"module {changed} is not the one that the sweep began with: install the same here, or start the command "
+            "again if its source was changed"
         )
     workload = spec.workload
     if isinstance(workload, TraceWorkload | SyntheticWorkload):
@@ -209,6 +215,7 @@ def _timed_values(timed: TimedRun) -> dict[str, Any]:
         "nodes": len(cache.nodes.rows()),
         "queue_seconds_mean": sum(waits) / len(waits) if waits else 0.0,
         "queue_seconds_p99": quantile(waits, 0.99),
+        "notes": "; ".join(timed.notes),
         "placements": _digest(f"{uid} {placement.node}" for uid, placement in sorted(measured.placed.items())),
     }
 

@@ -22,7 +22,8 @@ from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.recorder.blocks import SegmentError
 from kscheduler.recorder.replaying.replay import RecordingError, beginning_of, last_run_of
-from kscheduler.sweep.policies import Tree, check, default_profile, one_profile, plugin_source, weighted
+from kscheduler.sweep.plugin_sources import Tree, installed_plugins, plugin_source, without_sources
+from kscheduler.sweep.policies import check, default_profile, one_profile, weighted
 from kscheduler.sweep.run_spec import (
     UNCHANGED,
     GeneratedWorkload,
@@ -209,10 +210,16 @@ class _Reader:
             return PlayedPolicy(given.name, "trace", given.openb)
         if given.recorded:
             return PlayedPolicy(given.name, "recorded")
-        plugins = tuple(plugin_source(each, self._folder) for each in given.plugins)
-        policy = PlayedPolicy(given.name, "profile", json.dumps(self._tree(given)), plugins, not given.config)
-        check(policy, str(self._folder / given.config) if given.config else path)
-        return policy
+        plugins, tree = tuple(plugin_source(each, self._folder) for each in given.plugins), self._tree(given)
+        policy = PlayedPolicy(given.name, "profile", json.dumps(tree), plugins, not given.config)
+        if given.config:
+            where = self._folder / given.config
+            check(policy, str(where), plugin_directory=str(where.parent))
+            tree, sources = without_sources(tree, where.parent)
+            policy = msgspec.structs.replace(policy, configuration=json.dumps(tree), plugins=(*plugins, *sources))
+        else:
+            check(policy, path)
+        return msgspec.structs.replace(policy, installed=installed_plugins(tree))
 
     def _tree(self, given: PolicySettings) -> Tree:
         if given.config:
@@ -238,4 +245,5 @@ def with_weights(policy: PlayedPolicy, weights: dict[str, int]) -> PlayedPolicy:
     """The policy with other weights, which stand in its name."""
     tree = weighted(json.loads(policy.configuration), weights)
     suffix = ",".join(f"{plugin}={weight}" for plugin, weight in weights.items())
-    return msgspec.structs.replace(policy, name=f"{policy.name}[{suffix}]", configuration=json.dumps(tree))
+    name, configuration = f"{policy.name}[{suffix}]", json.dumps(tree)
+    return msgspec.structs.replace(policy, name=name, configuration=configuration, installed=installed_plugins(tree))

@@ -20,10 +20,10 @@ from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.quantity import Quantity, nano_value
 from kscheduler.api.well_known import HOSTNAME, ZONE
 from kscheduler.config.types import OWN_SCHEDULER_NAME
-from kscheduler.recorder.alternatives.comparing import RecordedRun
+from kscheduler.recorder.alternatives.comparing import HASHED, RecordedRun
 from kscheduler.recorder.alternatives.free_run import ExternalChange, FreeRun
 from kscheduler.recorder.alternatives.run_measurements import PRICE_KEY, RunMeasurements
-from kscheduler.recorder.replaying.recorded_configuration import configured_as
+from kscheduler.recorder.replaying.recorded_configuration import changed_plugins, configured_as
 from kscheduler.recorder.replaying.replay import last_run_of
 from kscheduler.recorder.step_clock import MICROS
 from kscheduler.sweep.cluster_samples import SampleSeries, sample_of
@@ -46,6 +46,8 @@ class TimedRun:
         self.run = run
         self.samples = SampleSeries()
         self.arrived = 0
+        self.notes: tuple[str, ...] = ()
+        """What a recording lacks."""
         self._seen: set[str] = set()
         self._gpu = gpu
 
@@ -80,14 +82,17 @@ def recorded_run(workload: RecordedWorkload, policy: PlayedPolicy) -> TimedRun:
     description = recorded.description
     if policy.kind == "recorded":
         decides = configured_as(description)
+        notes = tuple(changed_plugins(description, decides.origins))
     else:
         tree = yaml.safe_load(description.configuration)
         names = [profile["schedulerName"] for profile in tree["profiles"]]
         decides = configured(policy, names, description.feature_gates, beside=tree)
+        notes = (HASHED,) if description.is_redacted else ()
     timed = TimedRun(FreeRun(decides, recorded.beginning.kinds, recorded.victims), workload.gpu)
     shaped = _Shaped(workload.shape)
     for change in recorded.external_changes():
         timed.apply(shaped.change(change))
+    timed.notes = (*recorded.notes, *notes)
     return timed
 
 

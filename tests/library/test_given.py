@@ -1,6 +1,7 @@
 """What a caller gives: objects in every form that people have them in, configurations, and the mistakes in them."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,10 @@ from kscheduler import Cluster, ClusterError, make_node, make_pod
 from tests.library.manifests import DEPLOYMENT, Tree, node_tree, pod_tree
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+ONLY_B = (
+    "from kscheduler import plugin\n\n"
+    '@plugin("OnlyB")\ndef filter(pod, node):\n    return None if node.name == "b" else "not b"\n'
+)
 # With it the node that has most requested gets most points.
 PACKING: Tree = {
     **HEADER,
@@ -169,10 +174,7 @@ def test_a_configuration_decides(form: Callable[[Tree, Path], Any], tmp_path: Pa
 
 def test_a_plugin_file_and_a_policy_by_its_name(tmp_path: Path) -> None:
     path = tmp_path / "policy.py"
-    path.write_text(
-        "from kscheduler import plugin\n\n"
-        '@plugin("OnlyB")\ndef filter(pod, node):\n    return None if node.name == "b" else "not b"\n'
-    )
+    path.write_text(ONLY_B)
     nodes = [node_tree(name) for name in "ab"]
     assert Cluster.of(nodes, plugins=[path]).schedule(make_pod("web")).placed[0].node == "b"
     assert Cluster.of(nodes, plugins=[str(path)], configuration=PACKING).schedule(make_pod("web")).placed[0].node == "b"
@@ -197,6 +199,27 @@ class FrameLike:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.columns)
+
+
+def test_a_configuration_that_is_a_file_may_name_plugins_in_its_folder(tmp_path: Path) -> None:
+    """The example of README.md: `pluginSources: [{file: cheap.py}]`."""
+    (tmp_path / "cheap.py").write_text(ONLY_B, encoding="utf-8")
+    profile = {"schedulerName": "kscheduler", "plugins": {"filter": {"enabled": [{"name": "OnlyB"}]}}}
+    plain = {**HEADER, "profiles": [profile]}
+    path = tmp_path / "config.yaml"
+    path.write_text(json.dumps({**plain, "pluginSources": [{"file": "cheap.py"}]}), encoding="utf-8")
+    nodes, pod = [make_node("a"), make_node("b")], make_pod("web")
+    for given in (path, str(path)):
+        assert Cluster.of(nodes, configuration=given).schedule(pod).placed[0].node == "b"
+        assert Cluster.of(nodes).simulate(pod, configuration=given).placed[0].node == "b"
+    advice = re.escape('in place of `pluginSources`, plugins=["cheap.py"] takes any')
+    with pytest.raises(ClusterError, match=rf"^configuration:.*pluginSources\[0\].file: cheap.py may not .*; {advice}"):
+        Cluster.of(nodes, configuration=path.read_text(encoding="utf-8"))
+    (tmp_path / "below").mkdir()
+    elsewhere = tmp_path / "below" / "config.yaml"
+    elsewhere.write_text(json.dumps({**plain, "pluginSources": [{"file": "../cheap.py"}]}), encoding="utf-8")
+    with pytest.raises(ClusterError, match=r"may not be loaded .*; a configuration that is a file may name those in"):
+        Cluster.of(nodes, configuration=elsewhere)
 
 
 MISTAKES: dict[str, tuple[Callable[[], object], str]] = {

@@ -213,6 +213,12 @@ def test_a_cut_file_says_where_it_stops(recording: Path, tmp_path: Path, capsys:
     cut.write_bytes(name.path.read_bytes()[:-7])
     assert main(["replay", str(cut)]) == 0
     assert "it was cut within block" in capsys.readouterr().out
+    other = tmp_path / "other.yaml"
+    other.write_text(OTHER)
+    assert main(["replay", str(cut), "--config", str(other)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("it was cut within block") == 1
+    assert "everything before it is used" in " ".join(out.split())
 
 
 @pytest.mark.parametrize("at", [0, 20], ids=["an empty file", "a snapshot that was cut"])

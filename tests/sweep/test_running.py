@@ -203,6 +203,18 @@ def test_a_recording_is_played_as_replay_plays_it(recording: Path) -> None:
     assert other.pods == as_it_was.pods
 
 
+def test_what_a_recording_lacks_is_in_its_rows(recording: Path, tmp_path: Path) -> None:
+    (segment,) = last_run_of(recording)
+    cut = tmp_path / segment.path.name
+    cut.write_bytes(segment.path.read_bytes()[:-7])
+    whole, short = (RecordedWorkload("week", str(path), recording_digest(path), GPU) for path in (recording, cut))
+    rows = [run(RunSpec(replace(DEFAULT, name="default"), workload, 0, code_version())) for workload in (whole, short)]
+    assert [row.error for row in rows] == ["", ""]
+    assert rows[0].notes == ""
+    assert rows[1].notes.startswith(f"{cut.name}: it was cut within block ")
+    assert rows[1].notes.endswith("; everything before it is used")
+
+
 # --- policies ---------------------------------------------------------------------------------------------------------
 
 

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from kscheduler.cli import main
+from kscheduler.cli.commands import sweep
+from kscheduler.recorder.segments import segments_in
 from kscheduler.sweep.results import Results, read_rows
 from kscheduler.sweep.running import empty_row, run
 from kscheduler.sweep.sweep_file import read_sweep
 from tests.controlplane.process import wait_until
-from tests.sweep.sweeps import write
+from tests.recorder.recorded import record
+from tests.sweep.sweeps import InProcessEngine, write
 
 SWEEP = """
 workloads: [{name: tiny, synthetic: {scale: 0.004}}]
@@ -50,6 +53,23 @@ def test_the_list_says_which_row_is_damaged(tmp_path: Path, capsys: pytest.Captu
     assert [line.split()[-1] for line in out.splitlines()[1:3]] == ["damaged", "done"]
     assert str(row) in err
     assert err.endswith("; the next sweep repeats the run\n")
+
+
+def test_what_a_recording_lacks_is_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(tmp_path, 50, seed=11, nodes=2)
+    (segment,) = segments_in(tmp_path)
+    segment.path.write_bytes(segment.path.read_bytes()[:-7])
+    monkeypatch.setattr(sweep, "_engine", lambda *_: InProcessEngine())
+    policies = "policies: [{name: as-it-was, recorded: true}, {name: default}]"
+    recording = f"recording: {{path: {segment.path.name}}}"
+    path = write(tmp_path / "s.yaml", f"workloads: [{{name: week, {recording}}}]\n{policies}\n")
+    for _ in range(2):  # what was done before has it, too
+        assert main(["sweep", str(path)]) == 0
+        said = [line for line in capsys.readouterr().err.splitlines() if segment.path.name in line]
+        assert len(said) == 1
+        assert said[0].startswith(f"kscheduler: week: {segment.path.name}: it was cut within block ")
 
 
 # The long runs keep both workers busy until the signal: the last tiny ones are always missing then.

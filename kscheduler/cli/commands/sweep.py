@@ -23,7 +23,7 @@ from kscheduler.cli.parser import AppendText, StoreText
 from kscheduler.cli.refusal import FAILED, INTERRUPTED, missing_extra, refuse, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kscheduler.sweep.engines.engine import SweepEngine
     from kscheduler.sweep.results import Results
@@ -262,6 +262,7 @@ def _sweep(specs: "Sequence[RunSpec]", engine: "SweepEngine", results: "Results"
         path = results.write_all(outcome.rows)
         page = results.write_page(sweep_page(outcome.rows, results.directory.name))
         print(summary_text(outcome.rows, style_of(sys.stdout)))
+        _say_notes(outcome.rows)
         for row in outcome.failed:
             say(f"{row.policy} on {row.workload}, seed {row.seed}: {row.error}")
         done_before = len(specs) - outcome.executed
@@ -272,6 +273,12 @@ def _sweep(specs: "Sequence[RunSpec]", engine: "SweepEngine", results: "Results"
         return f"{len({spec.key for spec in specs} & results.done()):,} of {len(specs):,} runs are done"
 
     return _until_signal(work, done)
+
+
+def _say_notes(rows: "Iterable[SweepRow]") -> None:
+    """What recordings lack, once for each."""
+    for workload, notes in dict.fromkeys((row.workload, row.notes) for row in rows if row.notes):
+        say(f"{workload}: {notes}")
 
 
 def _search(args: argparse.Namespace, asked: "Sweep", results: "Results") -> int:
@@ -298,6 +305,7 @@ def _search(args: argparse.Namespace, asked: "Sweep", results: "Results") -> int
         page = results.write_page(sweep_page(rows, results.directory.name, found))
         for line in search_lines(found):
             print(line)
+        _say_notes(rows)
         say(f"{len(rows):,} runs: {page}")
         return _DONE
 

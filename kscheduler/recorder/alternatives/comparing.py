@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
@@ -18,6 +18,8 @@ from kscheduler.recorder.replaying.recorded_configuration import RecordedConfigu
 from kscheduler.recorder.replaying.replay import Beginning, RecordingError
 from kscheduler.recorder.segments import SegmentName, SegmentReader
 from kscheduler.scheduling.attempt_events import EvictionStep
+
+HASHED: Final = "names are hashed in this recording: values of labels in the other configuration match no node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class RecordedRun:
             reader = SegmentReader(name.path)
             for block in reader.blocks():
                 yield from block
-            if reader.stopped and segments is self._segments:
+            if reader.stopped:
                 self._note(f"{name.path.name}: {reader.stopped}; everything before it is used")
 
     def _note(self, text: str) -> None:
@@ -128,7 +130,7 @@ class RecordedRun:
         if entry[0] in (Op.BACKOFF, Op.NET):
             yield ExternalChange(micros, None, is_net=entry[0] == Op.NET)
         elif entry[0] == Op.APPLIED:
-            self._note("the configuration was changed meanwhile; both runs keep theirs to the end")
+            self._note("the configuration was changed meanwhile; each run keeps its own to the end")
         elif entry[0] == Op.OBJECT:
             number, verb, key, packed = entry[2:]
             kind, store = beginning.kinds[number], stores.setdefault(number, {})
@@ -173,7 +175,7 @@ def compared(recorded: RecordedRun, other: Configured, own: Configured | None = 
     rules = rules_apart(description.feature_gates, other.config.gates)
     notes = [*recorded.notes, *rules, *_unserved(own, other, Counter(came.values()))]
     if description.is_redacted:
-        notes.append("names are hashed in this recording: values of labels in the other configuration match no node")
+        notes.append(HASHED)
     return PolicyComparison(before, after, recorded.beginning.micros, last, notes)
 
 
