@@ -20,6 +20,8 @@ Tree = dict[str, Any]
 
 # Settings that define which pods are a group.
 _GROUP_SETTINGS: Final = ("podGroupAPIs", "topologyLevels", "topologyAPIs")
+# Of `podGroupAPIs`: it needs no feature gate, in none of the versions.
+_GANG_API: Final = "scheduler-plugins"
 _LEARNING_PLUGIN: Final = "FragmentationAware"
 _DEVICE_PLUGIN: Final = "DeviceShares"
 
@@ -82,6 +84,7 @@ def configured(
     *,
     typical_pods: Sequence[Tree] = (),
     has_shared_devices: bool = False,
+    has_gangs: bool = False,
     beside: Tree | None = None,
     where: str = "",
 ) -> Configured:
@@ -89,10 +92,13 @@ def configured(
 
     `beside`: a configuration whose settings about groups and their topology apply if the policy has none.
     `typical_pods`: for a plugin that otherwise learns the mix over time. `has_shared_devices`: pods ask
-    for parts of devices, so that DeviceShares must count them.
+    for parts of devices, so that DeviceShares must count them. `has_gangs`: pods are members of groups of
+    scheduler-plugins, whatever groups the policy has.
     """
     tree = json.loads(policy.configuration)
     tree = {**{key: value for key, value in (beside or {}).items() if key in _GROUP_SETTINGS}, **tree}
+    if has_gangs:
+        tree["podGroupAPIs"] = list(dict.fromkeys((*(tree.get("podGroupAPIs") or ()), _GANG_API)))
     profile = tree["profiles"][0]
     if typical_pods:
         profile = _with_typical_pods(profile, typical_pods)
