@@ -5,7 +5,7 @@
     running          executes a run: spec -> row
     row              the row, and what its columns mean
     policies         a policy as one profile that places all pods
-    timed            recordings and generated pods, in virtual time
+    timed            a run in virtual time, and recordings; generated: pods and gangs that arrive at random times
     trace            a public GPU trace
     cluster_samples  samples of the cluster's state during a run, and their mean
     results          rows as Parquet files: a run whose file exists is done

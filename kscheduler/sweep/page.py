@@ -25,7 +25,7 @@ svg .row{stroke:#8884}svg .dot{fill:var(--dot);fill-opacity:.45}svg .mean{stroke
 """
 # Columns in neither set are shown without a best value.
 _LOWER_IS_BETTER: Final = frozenset(
-    ("waiting", "gpus_unusable", "nodes_used", "zone_skew", "price", "queue_seconds_p99")
+    ("waiting", "gangs_waiting", "gpus_unusable", "nodes_used", "zone_skew", "price", "queue_seconds_p99")
 )
 _HIGHER_IS_BETTER: Final = frozenset(("placed", "gpu_allocated"))
 _LABELS, _WIDTH, _VALUES, _LINE, _TOP = 190, 260, 70, 22, 8

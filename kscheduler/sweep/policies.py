@@ -19,6 +19,8 @@ from kscheduler.sweep.run_spec import PlayedPolicy
 
 # Settings that define which pods are a group.
 _GROUP_SETTINGS: Final = ("podGroupAPIs", "topologyLevels", "topologyAPIs")
+# Of `podGroupAPIs`: it needs no feature gate, in none of the versions.
+_GANG_API: Final = "scheduler-plugins"
 _LEARNING_PLUGIN: Final = "FragmentationAware"
 _OTHER_FOLDER: Final = (
     "it must be in the folder of the configuration, or below it: `plugins` of the policy takes any file"
@@ -76,6 +78,7 @@ def configured(
     *,
     typical_pods: Sequence[Tree] = (),
     has_shared_devices: bool = False,
+    has_gangs: bool = False,
     beside: Tree | None = None,
     where: str = "",
     plugin_directory: str = "",
@@ -84,11 +87,14 @@ def configured(
 
     `beside`: a configuration whose settings about groups and their topology apply if the policy has none.
     `typical_pods`: for a plugin that otherwise learns the mix over time. `has_shared_devices`: pods ask
-    for parts of devices, so that DeviceShares must count them. `plugin_directory`: where files of `pluginSources` may
-    lie; empty: nowhere.
+    for parts of devices, so that DeviceShares must count them. `has_gangs`: pods are members of groups of
+    scheduler-plugins, whatever groups the policy has. `plugin_directory`: where files of `pluginSources` may lie;
+    empty: nowhere.
     """
     tree = json.loads(policy.configuration)
     tree = {**{key: value for key, value in (beside or {}).items() if key in _GROUP_SETTINGS}, **tree}
+    if has_gangs:
+        tree["podGroupAPIs"] = list(dict.fromkeys((*(tree.get("podGroupAPIs") or ()), _GANG_API)))
     profile = tree["profiles"][0]
     if typical_pods:
         profile = _with_typical_pods(profile, typical_pods)

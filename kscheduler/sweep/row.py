@@ -22,6 +22,8 @@ class SweepRow(msgspec.Struct, frozen=True):
     pods: int | None = None
     placed: int | None = None
     waiting: int | None = None
+    gangs: int | None = None
+    gangs_waiting: int | None = None
     evicted: int | None = None
     nodes: int | None = None
     nodes_used: float | None = None
@@ -63,6 +65,8 @@ COLUMNS: Final[Mapping[str, str]] = {
     "pods": "pods that arrived",
     "placed": "of these, pods that got a node",
     "waiting": "of these, pods without a node at the end; of a trace those that were tried once and found none",
+    "gangs": "of a generated workload with gangs: gangs that arrived, whose members are among the pods",
+    "gangs_waiting": "of these, gangs that never had a node for each member",
     "evicted": "victims of preemption",
     "nodes": "nodes at the end",
     "nodes_used": "nodes with pods",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from kscheduler import __version__
 from kscheduler.config.plugin_args import Settings
@@ -97,6 +98,15 @@ class GeneratedPods(Settings, frozen=True):
     """More of the pod's spec, as in a manifest: affinity, topologySpreadConstraints, tolerations ..."""
 
 
+class GeneratedGangs(GeneratedPods, frozen=True):
+    """Equal gangs: `weight` is that of a whole gang, the other fields of pods are those of each member."""
+
+    members: tuple[int, ...] = ()
+    """How many members a gang has: one of these, each equally likely."""
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    """Of the PodGroup: what it asks of the topology."""
+
+
 class GeneratedWorkload(msgspec.Struct, frozen=True, tag="generated"):
     """Pods of some kinds that arrive at random times on nodes of some kinds, and end after a random run time."""
 
@@ -104,12 +114,15 @@ class GeneratedWorkload(msgspec.Struct, frozen=True, tag="generated"):
     nodes: tuple[GeneratedNodes, ...]
     pods: tuple[GeneratedPods, ...]
     count: int
+    """How many pods and gangs arrive."""
     arrival_seconds: float
-    """Between two pods, on average."""
+    """Between two of them, on average."""
     life_seconds: float
-    """How long a pod runs, on average; 0: to the end."""
+    """How long a pod or a gang runs, on average; 0: to the end."""
     gpu: str
     shape: NodeShaping = UNCHANGED
+    gangs: tuple[GeneratedGangs, ...] | UnsetType = UNSET
+    """Unset where there are none, so that runs without gangs keep the keys of versions without this field."""
 
 
 Workload: TypeAlias = TraceWorkload | SyntheticWorkload | RecordedWorkload | GeneratedWorkload

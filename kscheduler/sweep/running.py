@@ -16,6 +16,7 @@ from kscheduler.recorder.alternatives.run_measurements import quantile
 from kscheduler.recorder.replaying.replay import last_run_of
 from kscheduler.state.cache import Cache
 from kscheduler.sweep.cluster_samples import sample_of
+from kscheduler.sweep.generated import generated_run
 from kscheduler.sweep.plugin_sources import changed_module
 from kscheduler.sweep.policies import configured
 from kscheduler.sweep.row import SweepRow
@@ -29,7 +30,7 @@ from kscheduler.sweep.run_spec import (
     code_version,
     digest_of,
 )
-from kscheduler.sweep.timed import TimedRun, generated_run, recorded_run
+from kscheduler.sweep.timed import TimedRun, recorded_run
 from kscheduler.sweep.trace.idle_devices import idle_devices
 from kscheduler.sweep.trace.openb import drawn_run, node_file, task_file, tasks_of
 from kscheduler.sweep.trace.playing import TracePlayer, curve
@@ -211,6 +212,8 @@ def _timed_values(timed: TimedRun) -> dict[str, Any]:
         "pods": timed.arrived,
         "placed": len(measured.placed),
         "waiting": len(measured.pending),
+        "gangs": timed.gangs,
+        "gangs_waiting": timed.gangs_waiting,
         "evicted": len(measured.evicted),
         "nodes": len(cache.nodes.rows()),
         "queue_seconds_mean": sum(waits) / len(waits) if waits else 0.0,

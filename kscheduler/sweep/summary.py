@@ -13,6 +13,7 @@ from kscheduler.text import BOLD, PLAIN, Style, aligned, printable
 SHOWN: Final = (
     ("placed", "placed", 0),
     ("waiting", "waiting", 0),
+    ("gangs_waiting", "gangs waiting", 0),
     ("cpu_allocated", "cpu %", 1),
     ("gpu_allocated", "gpu %", 2),
     ("gpus_unusable", "unusable gpus", 1),

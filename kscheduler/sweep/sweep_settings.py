@@ -11,8 +11,9 @@ from kscheduler.api.core import PodSpec
 from kscheduler.api.quantity import QuantityError, nano_value
 from kscheduler.config.plugin_args import Settings
 from kscheduler.config.reading.decode import Walk
+from kscheduler.framework.cluster.topology_request import request_in_annotations
 from kscheduler.scenario.fields import misspelt
-from kscheduler.sweep.run_spec import GeneratedNodes, GeneratedPods
+from kscheduler.sweep.run_spec import GeneratedGangs, GeneratedNodes, GeneratedPods
 from kscheduler.sweep.trace.openb import LISTS
 from kscheduler.sweep.trace.profiles import POLICIES
 from kscheduler.sweep.trace.run_drawing import DEFAULT_ARRIVAL
@@ -22,6 +23,8 @@ GOALS: Final = ("packing", "waiting", "skew", "price")
 """`sweep.search` says what each is."""
 MAX_RUNS: Final = 100_000
 """Of a grid."""
+MAX_PODS: Final = 1_000_000
+"""Of a generated workload."""
 
 
 class OpenbSettings(Settings, frozen=True):
@@ -51,16 +54,17 @@ class RecordingSettings(Settings, frozen=True):
 
 
 class GeneratedSettings(Settings, frozen=True):
-    """Pods that arrive at random times."""
+    """Pods and gangs that arrive at random times."""
 
     nodes: tuple[GeneratedNodes, ...] = ()
     pods: tuple[GeneratedPods, ...] = ()
+    gangs: tuple[GeneratedGangs, ...] = ()
     count: int = 100
-    """How many pods arrive."""
+    """How many pods and gangs arrive."""
     arrival_seconds: float = 1.0
-    """Between two pods, on average."""
+    """Between two of them, on average."""
     life_seconds: float = 0.0
-    """How long a pod runs, on average; 0: to the end."""
+    """How long a pod or a gang runs, on average; 0: to the end."""
 
 
 class WorkloadSettings(Settings, frozen=True):
@@ -178,19 +182,40 @@ def _check_workload(workload: WorkloadSettings, path: str, walk: Walk) -> None:
 
 
 def _check_generated(generated: GeneratedSettings, path: str, walk: Walk) -> None:
-    for name in ("nodes", "pods"):
-        if not getattr(generated, name):
-            walk.wrong(f"{path}.{name}", "at least one kind is needed")
-    _check_range(generated.count, 1, 1_000_000, f"{path}.count", walk)
+    if not generated.nodes:
+        walk.wrong(f"{path}.nodes", "at least one kind is needed")
+    if not generated.pods and not generated.gangs:
+        walk.wrong(f"{path}.pods", "at least one kind is needed, here or in gangs")
+    _check_range(generated.count, 1, MAX_PODS, f"{path}.count", walk)
     _check_range(generated.arrival_seconds, 0, 1e6, f"{path}.arrivalSeconds", walk)
     _check_range(generated.life_seconds, 0, 1e8, f"{path}.lifeSeconds", walk)
     for index, nodes in enumerate(generated.nodes):
         _check_range(nodes.count, 1, 100_000, f"{path}.nodes[{index}].count", walk)
         _check_quantities(nodes.allocatable, f"{path}.nodes[{index}].allocatable", walk)
     for index, pods in enumerate(generated.pods):
-        _check_range(pods.weight, 1, 1_000_000, f"{path}.pods[{index}].weight", walk)
-        _check_quantities(pods.requests, f"{path}.pods[{index}].requests", walk)
-        _check_spec(pods.spec, f"{path}.pods[{index}].spec", walk)
+        _check_pods(pods, f"{path}.pods[{index}]", walk)
+    for index, gangs in enumerate(generated.gangs):
+        _check_pods(gangs, f"{path}.gangs[{index}]", walk)
+        _check_gangs(gangs, f"{path}.gangs[{index}]", walk)
+        pods_at_most = generated.count * max(gangs.members, default=0)
+        if pods_at_most > MAX_PODS:
+            walk.wrong(f"{path}.gangs[{index}].members", f"up to {pods_at_most:,} pods are more than {MAX_PODS:,}")
+
+
+def _check_pods(pods: GeneratedPods, path: str, walk: Walk) -> None:
+    _check_range(pods.weight, 1, 1_000_000, f"{path}.weight", walk)
+    _check_quantities(pods.requests, f"{path}.requests", walk)
+    _check_spec(pods.spec, f"{path}.spec", walk)
+
+
+def _check_gangs(gangs: GeneratedGangs, path: str, walk: Walk) -> None:
+    if not gangs.members:
+        walk.wrong(f"{path}.members", "at least one size is needed, such as [4, 8]")
+    for index, members in enumerate(gangs.members):
+        _check_range(members, 1, 10_000, f"{path}.members[{index}]", walk)
+    topology = request_in_annotations(gangs.annotations)
+    if topology is not None and topology.problem:
+        walk.wrong(f"{path}.annotations", topology.problem)
 
 
 def _check_quantities(amounts: Mapping[str, str], path: str, walk: Walk) -> None:

@@ -22,6 +22,12 @@ def generated(pods: str, allocatable: str = "cpu: '4'") -> str:
     return f"{POLICIES}workloads: [{{name: w, generated: {{{nodes}, pods: [{{{pods}}}]}}}}]\n"
 
 
+def gangs(fields: str) -> str:
+    return (
+        f"{POLICIES}workloads:\n- name: w\n  generated:\n    count: 200\n    nodes: [{{}}]\n    gangs: [{{{fields}}}]\n"
+    )
+
+
 def read(folder: Path, text: str) -> Sweep:
     return read_sweep(str(write(folder / "sweep.yaml", text)))
 
@@ -64,6 +70,17 @@ def read(folder: Path, text: str) -> Sweep:
         (generated("spec: {toleratons: []}"), "generated.pods[0].spec.toleratons: is not a field: do you mean toler"),
         (generated("spec: {tolerations: 5}"), "generated.pods[0].spec: Expected `array`, got `int`"),
         (generated("weight: 1", "memory: big"), "generated.nodes[0].allocatable.memory: quantity 'big' is not"),
+        (gangs("weight: 0, members: [4]"), "7: workloads[0].generated.gangs[0].weight: 0 is outside [1, 1e+06]"),
+        (gangs("weight: 1"), "generated.gangs[0].members: at least one size is needed, such as [4, 8]"),
+        (gangs("members: [4, 0]"), "generated.gangs[0].members[1]: 0 is outside [1, 10000]"),
+        (gangs("members: [10000]"), "gangs[0].members: up to 2,000,000 pods are more than 1,000,000"),
+        (gangs("members: [4], requests: {cpu: two}"), "generated.gangs[0].requests.cpu: quantity 'two' is not a"),
+        (gangs("members: [4], spec: {toleratons: []}"), "generated.gangs[0].spec.toleratons: is not a field: do you"),
+        (gangs("member: [4]"), "generated.gangs[0].member: unknown field: did you mean members?"),
+        (
+            gangs("members: [4], annotations: {kueue.x-k8s.io/podset-requierd-topology: rack}"),
+            "generated.gangs[0].annotations: metadata.annotations[",
+        ),
         (WORKLOADS + "policies: [{name: p, recorded: true}]", "policies: p is for none of the workloads"),
         (WORKLOADS + POLICIES + "nodeShapes: [{name: few, share: 2}]", "nodeShapes[0].share: 2 is outside [0.001, 1]"),
         (WORKLOADS + POLICIES + "search: {policy: q}", "search.policy: 'q' is none of the policies of this file"),
@@ -108,6 +125,13 @@ def test_the_grid_is_each_workload_shape_policy_weight_and_seed(tmp_path: Path) 
         *(f"p[NodeResourcesFit={fit},ImageLocality={locality}]" for fit in (1, 5) for locality in (0, 1)),
         "q",
     ]
+
+
+def test_gangs_of_a_file_are_played(tmp_path: Path) -> None:
+    text = gangs("members: [2], requests: {cpu: '1'}").replace("nodes: [{}]", "nodes: [{allocatable: {cpu: '9'}}]")
+    found = read(tmp_path, text.replace("count: 200", "count: 5"))
+    row = run(found.runs()[0])
+    assert (row.error, row.pods, row.placed, row.gangs, row.gangs_waiting) == ("", 10, 8, 5, 1)
 
 
 def test_a_recording_is_played_once_and_only_by_what_can_play_it(tmp_path: Path) -> None:

@@ -97,8 +97,8 @@ class FreeRun:
 
     # --- what happens -------------------------------------------------------------------------------------------------
 
-    def apply_external(self, change: ExternalChange) -> None:
-        """Apply it, and let the scheduler do what it can."""
+    def apply_external(self, change: ExternalChange, *, is_last: bool = True) -> None:
+        """Apply it, and let the scheduler do what it can; not `is_last`: only after other changes of the same time."""
         self.clock.set(max(change.micros, self.clock.micros))
         if change.micros >= self._next_sample:
             if self._next_sample:
@@ -121,7 +121,8 @@ class FreeRun:
             self._cluster.put(change.kind, change.new, initial=change.kind is NODES)
         elif change.old is not None:
             self._cluster.remove(change.kind, change.old.key)
-        self._decide_all()
+        if is_last:
+            self._decide_all()
 
     def end(self) -> RunMeasurements:
         """What came of it."""
