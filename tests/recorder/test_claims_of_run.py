@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+import pytest
+from msgspec.structs import replace
+
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import EXTENDED_RESOURCE_CLAIM, ResourceClaim
 from kscheduler.api.kinds import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
@@ -11,7 +14,9 @@ from kscheduler.api.well_known import HOSTNAME
 from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, load_bytes
+from kscheduler.recorder.alternatives.comparing import PolicyComparison
 from kscheduler.recorder.alternatives.free_run import ExternalChange, FreeRun
+from kscheduler.recorder.report.other_policy import comparison_answer, comparison_text
 from kscheduler.recorder.step_clock import MICROS
 from tests.builders import make_node, make_pod
 from tests.plugins.dynamic_resources.stage import allocation, claim, device_class, devices_of, exactly
@@ -121,9 +126,9 @@ def node_of(run: FreeRun, name: str) -> str:
     return pod.spec.node_name
 
 
-def two_small_ones_and_a_large_one() -> Recording:
+def two_small_ones_and_a_large_one(recording: Recording | None = None) -> Recording:
     """The recorded scheduler has spread two pods with a device each, and so had no node for one with two."""
-    recording = Recording()
+    recording = recording or Recording()
     for name, device in (("a", "n0/gpu-0"), ("b", "n1/gpu-0")):
         recording.claim(name, owner=name)
         recording.pod(name, name)
@@ -155,6 +160,29 @@ def test_devices_of_claims_are_in_what_was_free_and_of_no_use() -> None:
     assert (spread.allocatable, spread.free) == (4, 2)
     assert spread.fragmented > 0
     assert [each for each in looks[1] if each.resource == name] == [], "none is free"
+
+
+def test_the_table_has_the_devices_of_a_class_as_shares_of_all_that_there_are() -> None:
+    """Also of drivers none of whose devices is free."""
+    recording = Recording()
+    others = devices_of("n0", "x", driver="other.example.com")
+    used = allocation("n0", "x")
+    used["devices"]["results"][0]["driver"] = "other.example.com"
+    users = {"reservedFor": [{"resource": "pods", "name": "old", "uid": "uid-of-old"}]}
+    recording.put(RESOURCE_CLAIMS, claim("old", status=users, allocated=used))
+    recording.pod("old", "old", node="n0", requests={})
+    recording.put(RESOURCE_SLICES, replace(others, metadata=replace(others.metadata, name="others")))
+    recording = two_small_ones_and_a_large_one(recording)
+    recording.claim("larger", count=2)
+    recording.pod("larger", "larger")
+    recording.wait()
+    measured = [played(recording, config).end() for config in (SPREAD, load_bytes(PACKED, "other"))]
+    answer = comparison_answer(PolicyComparison(measured[0], measured[1], 0, 1), "here")
+    lines = [" ".join(line.split()) for line in comparison_text(answer).splitlines()]
+    assert lines[lines.index("of all, free at the end") + 1] == "devices of class gpu 40.0% none"
+    (share,) = (each for name, each in answer.recorded.fragmented.items() if name.endswith("/gpu"))
+    (free,) = (each for each in answer.recorded.fragments if each.device_class == "gpu" and each.free)
+    assert share == pytest.approx(free.fragmented / 5)
 
 
 def test_devices_come_back_with_the_end_of_their_pod_and_not_before() -> None:
