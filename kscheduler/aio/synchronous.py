@@ -50,6 +50,20 @@ def run_synchronously(work: Coroutine[Any, Any, T]) -> T:
             thread.join()
 
 
+def run_at_once(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits, or what it raises; no event loop is needed.
+
+    Raises `RuntimeError` if it waits.
+    """
+    try:
+        work.send(None)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+    work.close()
+    raise RuntimeError(f"{work!r} waits, and nothing runs here that it could wait for")
+
+
 def _run(
     work: Coroutine[Any, Any, T],
     began: "Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]]",

@@ -123,6 +123,8 @@ class Ports(msgspec.Struct, frozen=True):
     """Writes claims and volumes. `None`: a pod whose volumes must be bound first fails in PreBind."""
     claim_storage: ClaimStorage | None = None
     """Writes claims to devices. `None`: a pod with such claims fails in PreBind, and no claim is freed."""
+    claims_at_once: bool = False
+    """`claim_storage` never waits: what is asked of it is done within the call, and no event loop is needed."""
 
     # --- what is read -------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.assembly.ports import Ports
 from kscheduler.scheduling.attempt_events import EvictionStep, EvictionStepTaken
 from kscheduler.scheduling.claims.claim_commits import ClaimCommits
+from kscheduler.scheduling.claims.claim_commits_at_once import ClaimCommitsAtOnce
 from kscheduler.scheduling.eviction.evictions import AsyncEvictions, RunningPreemption
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.observers import Observers
@@ -53,4 +54,6 @@ def claim_commits_of(
         observers.tell(EvictionStepTaken(0, EvictionStep.WOKEN, keys=keys))
         activate(keys)
 
+    if ports.claims_at_once:
+        return ClaimCommitsAtOnce(storage, cache.devices.claims, wake, observers, clock)
     return ClaimCommits(storage, cache.devices.claims, wake, observers, clock)

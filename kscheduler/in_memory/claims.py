@@ -1,8 +1,13 @@
 """The API server's part of claims to devices, in memory: each write is accepted, and shown at once.
 
-Limits: a finalizer protects nothing, as nobody deletes a claim that is being written.
+`ReadyClaims` also plays drivers and the controller of claims: devices are ready as soon as they are allocated, and a
+pod that is gone holds no claim.
+
+Limits: a finalizer protects nothing, as nobody deletes a claim that is being written. Binding conditions are the
+drivers' part, and nobody plays them.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -18,6 +23,7 @@ from kscheduler.api.devices import (
 from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS
 from kscheduler.client.claim_writes import StoredClaim
 from kscheduler.client.errors import APIError, APIStatus
+from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_ready
 from kscheduler.in_memory.cluster import InMemoryCluster
 
 FREE: Final = ResourceClaimStatus()
@@ -114,6 +120,77 @@ class InMemoryClaims:
             self._cluster.write(PODS, current, replace(current, status=changed))
 
 
+class ReadyClaims(InMemoryClaims):
+    """Claims whose devices are ready as soon as they are allocated."""
+
+    async def get_claim(self, namespace: str, name: str) -> StoredClaim:
+        """The claim with its devices ready. Raises `APIError` (404)."""
+        return read(_as_if_ready((await super().get_claim(namespace, name)).claim))
+
+    async def protect(self, claim: ResourceClaim) -> StoredClaim:
+        """Nothing is deleted meanwhile. Raises `APIError` (404, 409)."""
+        await self.check_version(claim)
+        return StoredClaim(claim, PROTECTED)
+
+    async def unprotect(self, stored: StoredClaim) -> StoredClaim:
+        """Nothing is deleted meanwhile."""
+        return StoredClaim(stored.claim, UNPROTECTED)
+
+    async def reserve(
+        self,
+        stored: StoredClaim,
+        consumer: ResourceClaimConsumerReference,
+        allocation: AllocationResult | None,
+        allocated_at: str | None,
+    ) -> StoredClaim:
+        """The devices are ready as soon as they are allocated, and nobody reads when that was."""
+        del allocated_at
+        status = stored.claim.status if allocation is None else replace(stored.claim.status, allocation=allocation)
+        written = replace(stored.claim, status=reserved(status, consumer))
+        return read(self.put(_as_if_ready(written)))
+
+    async def report_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
+        """The pod's status names the claim for its extended resources; the watch shows it with the next change."""
+        before = self._cluster.current(pod)
+        if before is not None:
+            changed = replace(before.status, extended_resource_claim_status=status)
+            self._cluster.store(PODS).put(pod.key, replace(before, status=changed))
+
+    def pod_is_gone(self, pod: Pod) -> None:
+        """The claims that were made for it go, too; others lose its reservation, the last one the devices."""
+        uid = pod.metadata.uid
+        for key in claim_keys(pod):
+            claim = self.find(key)
+            if claim is None:
+                continue
+            owner = claim.metadata.controller
+            if owner is not None and owner.uid == uid:
+                self.remove(claim)
+            else:
+                self.end_reservation(claim, uid)
+
+    def remove(self, claim: ResourceClaim) -> None:
+        """The claim is gone."""
+        self._cluster.remove(RESOURCE_CLAIMS, claim.key)
+
+    def end_reservation(self, claim: ResourceClaim, pod_uid: str) -> None:
+        """A pod's reservation goes, if there is one; with the last one the devices."""
+        left = tuple(user for user in claim.status.reserved_for if user.uid != pod_uid)
+        if len(left) < len(claim.status.reserved_for):
+            self.put(replace(claim, status=replace(claim.status, reserved_for=left) if left else FREE))
+
+
+def claim_keys(pod: Pod) -> Iterator[str]:
+    """The claims of the pod, with that for its extended resources."""
+    namespace, status = pod.metadata.namespace, pod.status
+    made = (entry.resource_claim_name for entry in status.resource_claim_statuses)
+    extended = status.extended_resource_claim_status
+    names = [*(entry.resource_claim_name for entry in pod.spec.resource_claims), *made]
+    if extended is not None:
+        names.append(extended.resource_claim_name)
+    return (f"{namespace}/{name}" for name in dict.fromkeys(names) if name)
+
+
 def read(claim: ResourceClaim) -> StoredClaim:
     """A claim as it is read: one that is allocated has its finalizer."""
     return StoredClaim(claim, PROTECTED if claim.status.allocation is not None else UNPROTECTED)
@@ -124,3 +201,18 @@ def reserved(status: ResourceClaimStatus, consumer: ResourceClaimConsumerReferen
     if consumer.uid in [user.uid for user in status.reserved_for]:
         return status
     return replace(status, reserved_for=(*status.reserved_for, consumer))
+
+
+def _as_if_ready(claim: ResourceClaim) -> ResourceClaim:
+    """The claim without conditions that its devices would still have to meet; one that has failed stays as it is."""
+    allocation = claim.status.allocation
+    try:
+        if allocation is None or is_ready(claim):
+            return claim
+    except DeviceFailedError:
+        return claim
+    results = tuple(
+        replace(each, binding_conditions=(), binding_failure_conditions=()) for each in allocation.devices.results
+    )
+    ready = replace(allocation, devices=replace(allocation.devices, results=results))
+    return replace(claim, status=replace(claim.status, allocation=ready))

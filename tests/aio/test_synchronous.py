@@ -1,13 +1,14 @@
-"""`run_synchronously`: a coroutine runs to its end, whether a loop runs in the thread or not."""
+"""`run_synchronously`: a coroutine runs to its end, whether a loop runs or not; `run_at_once`: without a loop."""
 
 import asyncio
+import inspect
 import os
 import signal
 import threading
 
 import pytest
 
-from kscheduler.aio.synchronous import run_synchronously
+from kscheduler.aio.synchronous import run_at_once, run_synchronously
 
 
 async def name_of_thread() -> str:
@@ -58,3 +59,18 @@ def test_an_interrupt_of_the_caller_cancels_it() -> None:
         signal.signal(signal.SIGINT, before)
         loop.close()
     assert ended == ["cancelled"]
+
+
+async def at_once(value: str) -> str:
+    return value
+
+
+def test_what_never_waits_needs_no_loop() -> None:
+    assert run_at_once(at_once("done")) == "done"
+
+
+async def test_what_waits_is_refused_and_ended() -> None:
+    work = name_of_thread()
+    with pytest.raises(RuntimeError, match="waits"):
+        run_at_once(work)
+    assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED

@@ -19,6 +19,7 @@ PARTS = frozenset(
         "AsyncEvictions",
         "AttemptContext",
         "ClaimCommits",
+        "ClaimCommitsAtOnce",
         "FailureHandler",
         "KnownInfeasible",
         "NodeHandler",

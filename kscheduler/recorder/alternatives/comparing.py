@@ -147,12 +147,12 @@ class RecordedRun:
 
 
 def _of_snapshot(beginning: Beginning, stores: dict[int, dict[str, Any]]) -> Iterator[ExternalChange]:
-    """Everything that was there, pods last."""
-    found = sorted(beginning.stored, key=lambda stored: beginning.kinds[stored[0]] is PODS)
-    for number, objects in found:
-        for obj in objects:
-            stores.setdefault(number, {})[obj.key] = obj
-            yield ExternalChange(beginning.micros, beginning.kinds[number], None, obj)
+    """Everything that was there. Pods come last, those on nodes first: a pod that waits is decided about at once."""
+    found = [(beginning.kinds[number], number, obj) for number, objects in beginning.stored for obj in objects]
+    found.sort(key=lambda each: 0 if each[0] is not PODS else 1 if each[2].spec.node_name else 2)
+    for kind, number, obj in found:
+        stores.setdefault(number, {})[obj.key] = obj
+        yield ExternalChange(beginning.micros, kind, None, obj)
 
 
 def compared(recorded: RecordedRun, other: Configured, own: Configured | None = None) -> PolicyComparison:

@@ -1,32 +1,39 @@
 """A scheduler that decides by itself, while everything else happens as it was recorded.
 
 Pods and nodes come, change and go at the recorded times; what the recorded scheduler did (Bindings, nominations,
-evictions) does not happen. Every decision is made at once, every Binding succeeds, a victim is gone at once. So two
-configurations are compared under the same conditions, and neither with what really was.
+evictions, devices of claims) does not happen. Every decision is made at once, every Binding succeeds, a victim is gone
+at once, devices are ready at once. So two configurations are compared under the same conditions, and neither with what
+really was.
 
 Limits: a pod that a controller made again after a recorded eviction comes in any case; a pod ends when it ended then,
-also if it got its node later here. PreBind, extenders and plugins' own data are left out, but for the mix of typical
-pods that FragmentationAware learns: it looks at the cluster in memory each minute of recorded time.
+also if it got its node later here. Volumes and their claims are bound as recorded, whatever node a pod gets here. Of
+PreBind only claims to devices are written (`claims_of_run`). Extenders and plugins' own data are left out, but for the
+mix of typical pods that FragmentationAware learns: it looks at the cluster in memory each minute of recorded time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
-from kscheduler.aio.synchronous import run_synchronously
+from kscheduler.aio.synchronous import run_at_once, run_synchronously
 from kscheduler.api.core import Pod
-from kscheduler.api.kinds import NODES, PODS, Kind
+from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE
+from kscheduler.api.kinds import NODES, PODS, RESOURCE_CLAIMS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly
 from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.profiles_over import that_only_decide
+from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.fragments.fragmentation import ResourceFragmentation
 from kscheduler.fragments.typical_requests import pods_on_nodes
 from kscheduler.fragments.unusable import finished, fragments
+from kscheduler.framework.cluster.claim_writing import ClaimRules, PodReservation
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.plugins.packing.fragmentation_aware import FragmentationAware
+from kscheduler.recorder.alternatives.claims_of_run import ClaimsOfRun, PodQuestion
 from kscheduler.recorder.alternatives.run_measurements import PodPlacement, RunMeasurements, nodes_in_use
 from kscheduler.recorder.replaying.ports_of_replay import RecordedCluster, RecordedLister
 from kscheduler.recorder.replaying.service_steps import decide, decide_group
@@ -36,6 +43,7 @@ from kscheduler.scheduling.attempt_events import EvictionStep, PodNotScheduled
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.observers import hears
 from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.scheduling.profile import device_counter
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 SAMPLE_SECONDS: Final = 60.0
@@ -67,6 +75,21 @@ class _Messages:
         self.by_pod[event.queued.key] = event.failure.message
 
 
+class _Cluster(RecordedCluster):
+    """The objects of a run. A pod that is gone, for whatever reason, holds no claims to devices."""
+
+    def __init__(self, kinds: Sequence[Kind], is_as_recorded: PodQuestion, stays: PodQuestion) -> None:
+        super().__init__(kinds)
+        self.claims = ClaimsOfRun(self, is_as_recorded, stays)
+
+    def remove(self, kind: Kind, key: str) -> None:
+        """An object is gone, if it was there."""
+        pod = self.pod_of(key) if kind is PODS else None
+        super().remove(kind, key)
+        if pod is not None and (pod.spec.resource_claims or pod.status.extended_resource_claim_status is not None):
+            self.claims.pod_is_gone(pod)
+
+
 class FreeRun:
     """One run under one configuration."""
 
@@ -74,7 +97,8 @@ class FreeRun:
         """`victims`: UIDs of the pods that the recorded scheduler has evicted. Raises `ConfigError`."""
         self.clock = ReplayedClock()
         self.measured = RunMeasurements(configured.config.gates.version)
-        self._cluster = RecordedCluster(kinds)
+        self._cluster = _Cluster(kinds, self._is_pod_as_recorded, self._does_pod_stay)
+        self._claims = self._cluster.claims
         self._victims = victims
         self._arrived: dict[str, int] = {}
         """By UID, when a pod came, in microseconds."""
@@ -87,13 +111,20 @@ class FreeRun:
         self.assembly = Assembly(
             configured.config,
             configured.registry,
-            self._cluster.reading_ports(journal=self._messages, lister=self._lister, log=PodLog(has_errors=False)),
+            self._cluster.reading_ports(
+                claim_storage=self._claims,
+                claims_at_once=True,
+                journal=self._messages,
+                lister=self._lister,
+                log=PodLog(has_errors=False),
+            ),
             self.clock,
             build=that_only_decide,
             carry_out=self._begun.append,
         )
         self.assembly.plugin_reports.ignore_slow_calls()
         self.assembly.listen_to(self._cluster.listeners)
+        self._devices = ClassDevices(self.assembly.cache, lambda: device_counter(self.assembly.profiles.values()))
 
     # --- what happens -------------------------------------------------------------------------------------------------
 
@@ -117,6 +148,9 @@ class FreeRun:
             self._look_at_held()
         elif change.kind is PODS:
             self._apply_to_pod(change.old, change.new)
+        elif change.kind is RESOURCE_CLAIMS:
+            claims: tuple[Any, Any] = change.old, change.new
+            self._claims.apply(*claims)
         elif change.new is not None:
             self._cluster.put(change.kind, change.new, initial=change.kind is NODES)
         elif change.old is not None:
@@ -148,10 +182,28 @@ class FreeRun:
         return self.assembly.queue.statistics().backoff > 0
 
     def _fragments(self) -> tuple[ResourceFragmentation, ...]:
-        """Without devices of claims, which the claims have as recorded."""
         cache = self.assembly.cache
         waiting = [PodInfo(pod) for pod in self._cluster.pods() if not pod.spec.node_name]
-        return finished(fragments(cache, None, lambda: pods_on_nodes(cache), lambda: waiting))
+        found = finished(fragments(cache, self._devices, lambda: pods_on_nodes(cache), lambda: waiting))
+        return (*found, *self._used_up(found))
+
+    def _used_up(self, found: Sequence[ResourceFragmentation]) -> Iterator[ResourceFragmentation]:
+        """Devices of these classes whose group has none free: shares are of all that there are."""
+        names, seen = (
+            {each.device_class for each in found},
+            {(each.device_class, each.driver, each.pool) for each in found},
+        )
+        for group in self._devices.groups:
+            if group.device_class in names and group not in seen and (there := self._devices.sums(group).there):
+                yield ResourceFragmentation(
+                    resource=f"{IMPLICIT_EXTENDED_RESOURCE}{group.device_class}",
+                    free=0,
+                    cordoned=0,
+                    lacking={},
+                    allocatable=there,
+                    driver=group.driver,
+                    pool=group.pool,
+                )
 
     def _lister(self, kind: Kind) -> RecordedLister:
         return RecordedLister(self._cluster.store(kind))
@@ -173,20 +225,49 @@ class FreeRun:
             return
         if uid in self._victims and about.metadata.deletion_timestamp is not None:
             return  # the recorded scheduler sent it away
-        self._arrived.setdefault(uid, self.clock.micros)
-        self._cluster.put(PODS, self._as_here(about))
+        pod, is_new = self._as_here(about), uid not in self._arrived
+        if is_new:
+            self._arrived[uid] = self.clock.micros
+            if len(self._cluster.store(RESOURCE_CLAIMS)) and not self._is_as_recorded(pod):
+                left_over = self.assembly.cache.devices.claims.for_extended_resources(pod)
+                self._claims.pod_to_decide(pod, left_over)
+        self._cluster.put(PODS, pod)
+
+    def _is_as_recorded(self, pod: Pod) -> bool:
+        """Whether the pod is decided by another scheduler, or was before the recording began."""
+        is_served = pod.spec.scheduler_name in self.assembly.profiles
+        return not is_served or (bool(pod.spec.node_name) and pod.metadata.uid not in self.measured.placed)
+
+    def _pod_with(self, namespace: str, name: str, uid: str) -> Pod | None:
+        pod = self._cluster.pod_of(f"{namespace}/{name}")
+        return pod if pod is not None and pod.metadata.uid == uid else None
+
+    def _is_pod_as_recorded(self, namespace: str, name: str, uid: str) -> bool:
+        """The same of one that may be gone, or not known yet."""
+        pod = self._pod_with(namespace, name, uid)
+        return uid not in self._arrived if pod is None else self._is_as_recorded(pod)
+
+    def _does_pod_stay(self, namespace: str, name: str, uid: str) -> bool:
+        """Whether the pod is here and keeps what it holds, whatever became of it in the recording."""
+        pod = self._pod_with(namespace, name, uid)
+        return pod is not None and (pod.spec.scheduler_name in self.assembly.profiles or uid in self._victims)
 
     def _as_here(self, pod: Pod) -> Pod:
         """The pod with the node that it has in this run."""
         if pod.spec.scheduler_name not in self.assembly.profiles:
             return pod
-        here = self._cluster.current(pod)
+        here, status = self._cluster.current(pod), pod.status
+        if pod.spec.node_name and here is None:
+            return pod  # it comes as it came, on a node since before the recording
+        named = None if here is None else here.status.extended_resource_claim_status
+        if status.extended_resource_claim_status is not named and not (here and self._is_as_recorded(here)):
+            status = msgspec.structs.replace(status, extended_resource_claim_status=named)
         if here is None:
-            return pod  # it comes as it came: without a node, or on one since before the recording
-        node_name, status = here.spec.node_name, pod.status
+            return pod if status is pod.status else msgspec.structs.replace(pod, status=status)
         if status.nominated_node_name:
             status = msgspec.structs.replace(status, nominated_node_name="")
-        return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name), status=status)
+        spec = msgspec.structs.replace(pod.spec, node_name=here.spec.node_name)
+        return msgspec.structs.replace(pod, spec=spec, status=status)
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
@@ -240,6 +321,10 @@ class FreeRun:
 
     def _bind(self, attempt: Attempt) -> None:
         pod, scheduler = attempt.queued.pod, self.assembly.scheduler
+        status = self._write_claims(attempt)
+        if not status.is_success:
+            scheduler.release_and_requeue(attempt, status)
+            return
         scheduler.leave_queue(pod.uid)
         scheduler.bound(attempt)
         seconds = (self.clock.micros - self._arrived.get(pod.uid, self.clock.micros)) / MICROS
@@ -247,6 +332,13 @@ class FreeRun:
         current = self._cluster.current(pod.pod)
         if current is not None:
             self._cluster.apply_binding(current, attempt.node_name)
+
+    def _write_claims(self, attempt: Attempt) -> Status:
+        """The devices that were chosen for the pod's claims become theirs."""
+        reservation, writer = attempt.record.state.find(PodReservation), self.assembly.claims
+        if reservation is None or writer is None:
+            return SUCCESS
+        return run_at_once(writer.pre_bind(reservation, ClaimRules()))
 
     def _evict(self) -> None:
         """The victims of preemptions that have begun are gone at once."""

@@ -114,8 +114,13 @@ class RunMeasurements:
 
     def _mean_share(self, part: Callable[[ResourceFragmentation], int]) -> dict[str, float]:
         sums = dict[str, float]()
-        for each in (each for found in self.fragments for each in found if each.allocatable):
-            sums[each.resource] = sums.get(each.resource, 0.0) + part(each) / each.allocatable
+        for found in self.fragments:
+            of_all, there = Counter[str](), Counter[str]()
+            for each in found:  # of devices of a class one for each driver
+                of_all[each.resource] += part(each)
+                there[each.resource] += each.allocatable
+            for resource, amount in there.items():
+                sums[resource] = sums.get(resource, 0.0) + (of_all[resource] / amount if amount else 0.0)
         return {resource: sums[resource] / len(self.fragments) for resource in sorted(sums)}
 
 

@@ -220,7 +220,7 @@ class ComparedRun(Answer, frozen=True, kw_only=True):
     ]
     fragments: Annotated[
         tuple[ResourceFragmentation, ...],
-        Meta(description="The same at the end, with what these pods lack. Devices of claims are left out."),
+        Meta(description="The same at the end, with what these pods lack. Devices by class, driver and shared pool."),
     ]
 
 

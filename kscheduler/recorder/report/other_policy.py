@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from kscheduler.fragments.fragmentation import class_in
 from kscheduler.recorder.alternatives.comparing import PolicyComparison
 from kscheduler.recorder.alternatives.run_measurements import RunMeasurements, quantile
 from kscheduler.recorder.report.answers import (
@@ -112,12 +113,18 @@ def _unusable(before: ComparedRun, after: ComparedRun) -> Iterator[tuple[str, ..
     for words, text in blocks if names else ():
         yield words, "", ""
         for name in names:
-            yield f"  {printable(name)}", *(text(run, name) for run in runs)
+            yield f"  {_resource(name)}", *(text(run, name) for run in runs)
 
 
 def _free_at_the_end(run: ComparedRun, name: str) -> str:
-    found = next((each for each in run.fragments if each.resource == name), None)
-    return f"{found.free / found.allocatable:.1%}" if found is not None and found.allocatable else "none"
+    found = [each for each in run.fragments if each.resource == name]
+    there = sum(each.allocatable for each in found)
+    return f"{sum(each.free for each in found) / there:.1%}" if there else "none"
+
+
+def _resource(name: str) -> str:
+    device_class = class_in(name)
+    return printable(f"devices of class {device_class}" if device_class else name)
 
 
 def _without_points(whose: str, of: ComparedRun) -> Iterator[str]:
