@@ -25,7 +25,6 @@ from kscheduler.framework.rules.member_limits import MemberLimiter
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, do_not_wait_for_each_other
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.runtime.sign_calls import signer_of
 from kscheduler.state.cache import Cache
 
 # So many kinds of members are judged; with more, every node counts as one that all filters pass.
