@@ -20,8 +20,24 @@ its own workers, informers and clients (`service.parts` does so for the service)
 """
 
 from kscheduler.assembly.assembled import Assembly
-from kscheduler.assembly.compiled_configuration import ApplyResult, CompiledConfiguration, group_apis
+from kscheduler.assembly.compiled_configuration import (
+    ApplyResult,
+    CompiledConfiguration,
+    configured_kinds,
+    group_apis,
+    topology_kinds,
+)
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import handle_over, profiles_over
 
-__all__ = ["ApplyResult", "Assembly", "CompiledConfiguration", "Ports", "group_apis", "handle_over", "profiles_over"]
+__all__ = [
+    "ApplyResult",
+    "Assembly",
+    "CompiledConfiguration",
+    "Ports",
+    "configured_kinds",
+    "group_apis",
+    "handle_over",
+    "profiles_over",
+    "topology_kinds",
+]

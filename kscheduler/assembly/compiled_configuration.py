@@ -18,6 +18,8 @@ from typing import Final
 import msgspec
 
 from kscheduler.api.groups import COMPOSITES, DEEPEST_TREE, FARTHEST_LEVEL
+from kscheduler.api.kinds import Kind
+from kscheduler.api.topologies import TOPOLOGY_KINDS
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.pod_groups import DEFAULT_POLICY
 from kscheduler.framework.registry import Registry
@@ -40,6 +42,16 @@ COMPOSITE_GATE = "CompositePodGroup"
 def group_apis(config: LoadedConfig) -> tuple[GroupAPI, ...]:
     """The APIs in the order in which a pod's group is looked for; none: every pod is by itself."""
     return (*_own(config), *(OTHER_APIS[name] for name in config.configuration.pod_group_apis))
+
+
+def topology_kinds(config: LoadedConfig) -> tuple[Kind, ...]:
+    """The kinds of objects that name levels of the topology, of the projects that are followed."""
+    return tuple(TOPOLOGY_KINDS[name] for name in config.configuration.topology_apis)
+
+
+def configured_kinds(config: LoadedConfig) -> tuple[Kind, ...]:
+    """The kinds that are watched because the configuration asks for them: pod groups, and levels of the topology."""
+    return (*(api.kind for api in group_apis(config)), *topology_kinds(config))
 
 
 def _own(config: LoadedConfig) -> tuple[GroupAPI, ...]:

@@ -33,8 +33,8 @@ from kscheduler.api.kinds import (
     Kind,
 )
 from kscheduler.api.meta import KubeObject
-from kscheduler.api.topologies import TOPOLOGY_KINDS, not_served
-from kscheduler.assembly import ApplyResult, Assembly, CompiledConfiguration, Ports, group_apis
+from kscheduler.api.topologies import not_served
+from kscheduler.assembly import ApplyResult, Assembly, CompiledConfiguration, Ports, configured_kinds, group_apis
 from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.client.access.connection import Connection, host_of
 from kscheduler.client.claim_writes import ApiClaimWriter, ApiVolumeWriter
@@ -146,8 +146,7 @@ class Parts:
         annotated = {"pods": AnnotatedPodTransform()} if self._configuration.honor_scheduler_name_annotation else None
         self.group_kinds = {api.kind.resource: api.kind for api in group_apis(options.config)}
         """The kinds of pod groups that are followed, by resource."""
-        topology_kinds = tuple(TOPOLOGY_KINDS[name] for name in self._configuration.topology_apis)
-        kinds = (*WATCHED, *self.group_kinds.values(), *topology_kinds)
+        kinds = (*WATCHED, *configured_kinds(options.config))
         self.informers = InformerFactory(
             self.client,
             kinds,

@@ -13,8 +13,8 @@ from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import DEVICE_TAINT_RULES, KINDS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.priority import PRIORITY_CLASSES_PATH, classes_of, listed_classes
-from kscheduler.api.topologies import TOPOLOGY_KINDS, not_served
-from kscheduler.assembly import group_apis
+from kscheduler.api.topologies import not_served
+from kscheduler.assembly import group_apis, topology_kinds
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.lists import ListDecoder
 from kscheduler.client.rest import APIClient
@@ -294,7 +294,7 @@ async def read_topologies(
 
     `awaited`: gets the kinds that the server does not have, by resource, with the reason.
     """
-    kinds = [TOPOLOGY_KINDS[name] for name in served.config.configuration.topology_apis]
+    kinds = topology_kinds(served.config)
     found: dict[str, Any] = {kind.plural: tuple(await _list(client, kind, notes, awaited)) for kind in kinds}
     return msgspec.structs.replace(objects, **found)
 

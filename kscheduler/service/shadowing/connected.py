@@ -3,7 +3,7 @@
 from typing import Final
 
 from kscheduler.api.kinds import DEVICE_TAINT_RULES, KINDS
-from kscheduler.assembly import group_apis
+from kscheduler.assembly import configured_kinds
 from kscheduler.client.access.connection import Connection, host_of
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import ReadingClient
@@ -32,7 +32,7 @@ class ConnectedShadow:
             connection, max_connections=CONNECTIONS, clock=clock, reachability=self.reachability
         )
         self.plugin_client = ReadingClient(connection, max_connections=CONNECTIONS_OF_PLUGINS, clock=clock)
-        kinds = (*KINDS.values(), *(api.kind for api in group_apis(options.config)))
+        kinds = (*KINDS.values(), *configured_kinds(options.config))
         annotated = {"pods": AnnotatedPodTransform()} if configuration.honor_scheduler_name_annotation else None
         self.informers = InformerFactory(
             self.client, kinds, transforms=annotated, clock=clock, may_be_absent=(DEVICE_TAINT_RULES,)

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from kscheduler.assembly import configured_kinds
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.reachability import DOUBT_SECONDS
 from kscheduler.client.rest import WriteRefusedError
@@ -259,3 +260,12 @@ async def test_a_shadow_says_where_its_report_is_and_subject_nobody_names(follow
                 assert answer.status == 200
             assert url.endswith(f":{shadow.server.port}/shadow")
     assert said[1:] == reported
+
+
+async def test_a_shadow_watches_what_the_configuration_asks_for_as_the_service_does() -> None:
+    asks = {"podGroupAPIs": ["volcano"], "topologyAPIs": ["kueue", "volcano"]}
+    config = from_tree({**PACKING, **asks}, "test")
+    async with EmbeddedAPIServer(seed=1) as server, shadowing(server, config) as app:
+        watched = {each.resource for each in app.parts.informers.statistics()}
+    assert {"topologies.kueue.x-k8s.io", "hypernodes.topology.volcano.sh"} <= watched
+    assert watched >= {kind.resource for kind in configured_kinds(config)}
