@@ -59,6 +59,8 @@ _LEAST_CHANGE: Final = 0.05
 MAX_KEPT: Final = 16
 # In place of what a pod takes of devices of DRA: the row has none.
 _LISTED: Final = -1
+# By row, device and distinct demand: on few rows numpy's calls cost most, on many its memory.
+_LARGEST_CUBE: Final = 20_000
 
 Amounts = NDArray[np.int64]
 
@@ -275,16 +277,20 @@ class _State:
     @classmethod
     def of(cls, typical: TypicalPods, free: Free) -> "_State":
         """The state of rows: `free` is [row, device], -1 where there is no device."""
-        idle = free.clip(0)
-        # Devices are few, and many have the same rest: a loop over them is cheaper than a cube of rows.
-        enough = np.zeros((len(free), len(typical)), dtype=np.int64)
-        too_small = np.zeros_like(enough)
-        for device in range(free.shape[1]):
-            left = idle[:, device, None]
-            fits = (free[:, device, None] >= typical.milli) & (free[:, device, None] >= 0)
-            enough += fits
-            too_small += np.where(fits, 0, left)
-        return cls(enough, too_small, idle.sum(axis=1))
+        idle, is_device, milli = free.clip(0), free >= 0, typical.distinct_milli
+        if free.size * len(milli) <= _LARGEST_CUBE:
+            fits = (free[:, :, None] >= milli) & is_device[:, :, None]  # [row, device, distinct milli]
+            enough = fits.sum(axis=1)
+            too_small = np.where(fits, 0, idle[:, :, None]).sum(axis=1)
+        else:  # the same, device by device
+            enough = np.zeros((len(free), len(milli)), dtype=np.int64)
+            too_small = np.zeros_like(enough)
+            for device in range(free.shape[1]):
+                fits = (free[:, device, None] >= milli) & is_device[:, device, None]
+                enough += fits
+                too_small += np.where(fits, 0, idle[:, device, None])
+        place = typical.place_of_milli
+        return cls(enough[:, place], too_small[:, place], idle.sum(axis=1))
 
     def with_share(self, typical: TypicalPods, row: NDArray[np.intp], left: Amounts, milli: int) -> "_State":
         """The states after so many thousandths of a device with `left` are taken: one for each entry of `row`."""

@@ -122,6 +122,8 @@ class TypicalPods:
         """How many pods there are of each shape: int64 [shape], as everything else here."""
         self.cpu = np.array([shape.cpu for shape in shapes], dtype=np.int64)
         self.milli = np.array([shape.milli for shape in shapes], dtype=np.int64)
+        self.distinct_milli, self.place_of_milli = np.unique(self.milli, return_inverse=True)
+        """`distinct_milli[place_of_milli]` is `milli`: many shapes take the same of a device."""
         self.devices = np.array([shape.devices for shape in shapes], dtype=np.int64)
         per_device = int((self.milli * self.devices * self.counts).sum())
         self.cpu_per_milli = int((self.cpu * self.counts).sum()) / per_device if per_device else 0.0

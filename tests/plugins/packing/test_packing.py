@@ -22,7 +22,7 @@ from kscheduler.config.plugin_args import ARGS_KINDS, SharedDevices
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.plugins.packing import PACKING
+from kscheduler.plugins.packing import PACKING, fragmentation_aware
 from kscheduler.plugins.packing.device_columns import MAX_DEVICES, DeviceColumns
 from kscheduler.sweep.trace.playing import TaskPlacement, TracePlayer, curve
 from kscheduler.sweep.trace.profiles import FGD, OWN, trace_policy
@@ -67,6 +67,13 @@ def test_each_policy_places_tasks_as_its_definition_says(policy: str) -> None:
         assert any(node is None for node, _ in expected), "a run that never fills the nodes shows little"
         assert max(value for _, value in curve(run, placements)) <= 100
     assert differing == []
+
+
+def test_on_many_nodes_devices_are_compared_one_by_one_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [random_run(seed) for seed in range(2)]
+    at_once = [placements_of(run, OWN) for run in runs]
+    monkeypatch.setattr(fragmentation_aware, "_LARGEST_CUBE", 0)
+    assert [placements_of(run, OWN) for run in runs] == at_once
 
 
 def shape_of(typical: dict[str, Any]) -> TraceTask:
