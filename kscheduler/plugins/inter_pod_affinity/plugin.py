@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from kscheduler.api.meta import KubeObject
-from kscheduler.api.quantity import MAX_INT64
 from kscheduler.config.plugin_args import InterPodAffinityArgs
 from kscheduler.framework.cluster.topology import CountColumn, TopologyCounters
 from kscheduler.framework.cycle_state import CycleState
@@ -33,10 +32,9 @@ from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.nodes.repeats import BucketJudge, Conditions, NotByBucketError
 from kscheduler.framework.plugin import MAX_NODE_SCORE, SKIPPED, Plugin, PreFilterResult, Source
-from kscheduler.framework.pods.affinity_terms import NO_TERMS, AffinityTerm, AffinityTerms
+from kscheduler.framework.pods.affinity_terms import NO_TERMS, AffinityTerms
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail
-from kscheduler.framework.rules.member_limits import most_together
 from kscheduler.framework.status import SKIP, SUCCESS, Status
 from kscheduler.plugins.inter_pod_affinity import hints
 from kscheduler.plugins.inter_pod_affinity.buckets import AffinityBuckets
@@ -51,6 +49,7 @@ from kscheduler.plugins.inter_pod_affinity.domains import (
     with_moved,
     with_moved_rows,
 )
+from kscheduler.plugins.inter_pod_affinity.members import most_members
 
 
 class _Required(msgspec.Struct, frozen=True):
@@ -328,21 +327,7 @@ class InterPodAffinity(Plugin):
 
     def most_members(self, pods: Sequence[PodInfo], nodes: NodeTable, rows: Rows) -> NDArray[np.int64] | None:
         """Of pods whose anti-affinity selects them all, one in each domain, and so on each node that is in one."""
-        terms = [list(self._avoiding_their_like(pod)) for pod in pods]
-        keys = dict.fromkeys(term.topology_key for each in terms for term in each)
-        if not keys:
-            return None
-        most = np.full(len(rows), MAX_INT64, dtype=np.int64)
-        for key in keys:
-            together = most_together([[term.match for term in each if term.topology_key == key] for each in terms])
-            is_in_one = nodes.label_values(key, rows)[0] > 0
-            most = np.where(is_in_one, np.minimum(most, together), most)
-        return most
-
-    def _avoiding_their_like(self, pod: PodInfo) -> Iterator[AffinityTerm]:
-        """The pod's anti-affinity terms that select the pod: of all pods that one selects and that have it, too."""
-        required = pod.affinity_terms.required_anti_affinity
-        return (term for term in required if self._counters.selects(term.match, pod.pod))
+        return most_members(self._counters, pods, nodes, rows)
 
     # --- what is read of the counters ---------------------------------------------------------------------------------
 

@@ -360,27 +360,32 @@ def test_a_group_of_which_nobody_waits_is_reported_as_a_group(
     assert explanation["podGroupOutcome"] == {"pods": {f"m-{number}": {"node": "a"} for number in range(2 - gone)}}
 
 
-def _one_waits(tmp_path: Path, cpu: str) -> tuple[str, str]:
-    """A gang with its minimum on a node, and a member more."""
+def _some_wait(tmp_path: Path, cpu: str, *names: str) -> tuple[str, str]:
+    """A gang with its minimum on a node, and more members."""
     path, config = dump(tmp_path, cpu="1", node="a")
-    another = pod_tree("more", cpu=cpu)
-    another["metadata"]["labels"] = {SCHEDULER_PLUGINS_LABEL: "g"}
-    _with(path, {"apiVersion": "v1", "kind": "Pod", **another})
+    for name in names:
+        another = pod_tree(name, cpu=cpu)
+        another["metadata"]["labels"] = {SCHEDULER_PLUGINS_LABEL: "g"}
+        _with(path, {"apiVersion": "v1", "kind": "Pod", **another})
     return path, config
 
 
 def test_a_member_beyond_the_minimum_waits_while_its_group_is_scheduled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, config = _one_waits(tmp_path, "1")
+    path, config = _some_wait(tmp_path, "1", "more")
     assert run("pg/g", "--from", path, "--config", config) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("pod group default/g: its minimum of 2 is on nodes, and 1 more member waits: ")
     assert not any("chosen" in line for line in lines)
-    path, config = _one_waits(tmp_path, "0")
+    path, config = _some_wait(tmp_path, "0", "more")
     assert run("pg/g", "--from", path, "--config", config) == 0
     (head, _) = without_rules(capsys.readouterr().out).splitlines()
     assert head == "pod group default/g: its minimum of 2 is on nodes, and 1 more member would be scheduled now"
+    path, config = _some_wait(tmp_path, "0", "more", "most")
+    assert run("pg/g", "--from", path, "--config", config) == 0
+    head, *_ = capsys.readouterr().out.splitlines()
+    assert head == "pod group default/g: its minimum of 2 is on nodes, and 2 more members would be scheduled now"
 
 
 def test_the_condition_of_an_earlier_try_stands_beside_what_would_be_decided_now(

@@ -12,6 +12,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.groups import (
     SCHEDULER_PLUGINS_LABEL,
     VOLCANO_ANNOTATION,
+    KubernetesPodGroup,
     SchedulerPluginsPodGroup,
     VolcanoPodGroup,
 )
@@ -66,6 +67,32 @@ async def place(
     pods = [member(f"{name}-{number}", name, labels={RANK: str(number)}, **WHOLE) for number in range(size)]
     world.add(*(asking(pod, **annotations) for pod in pods))
     await world.settle()
+
+
+async def test_the_example_is_as_its_comment_says() -> None:
+    """On the embedded cluster's nodes, of which the labelled ones have 7 or 15 CPUs."""
+    world = World()
+    text = (ROOT / "deploy/examples/topology.yaml").read_text(encoding="utf-8")
+    for line in (line for line in text.splitlines() if "kubectl label node " in line):
+        words = line.partition(" label node ")[2].split()
+        labels = dict(word.split("=") for word in words if "=" in word)
+        for name in (word for word in words if "=" not in word):
+            world.add(make_node(name, labels=labels, cpu="15" if name == "node-000" else "7"), initial=True)
+    async with world.working():
+        for tree in yaml.safe_load_all(text):
+            if tree["kind"] == "PodGroup":
+                metadata = {**tree["metadata"], "namespace": "default", "uid": tree["metadata"]["name"]}
+                world.add_group(convert({**tree, "metadata": metadata}, KubernetesPodGroup))
+            else:
+                spec, name = tree["spec"], tree["metadata"]["name"]
+                world.add(*(make_pod(f"{name}-{n}", **spec["template"]["spec"]) for n in range(spec["parallelism"])))
+        await world.settle()
+        assert sorted(node for _, node in world.bindings) == ["node-003"] * 2 + ["node-007"] * 2
+        assert len(world.bound("near-")) == 4
+        assert (
+            "0/3 domains of example.com/rack have room for 6 members: at most 5"
+            in world.groups.last("too-wide").message
+        )
 
 
 @pytest.mark.parametrize("version", ["1.37", "1.38"])

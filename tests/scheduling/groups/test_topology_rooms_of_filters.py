@@ -9,10 +9,14 @@ from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, from_tree
 from kscheduler.framework.cluster.topology_request import REQUIRED
 from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.per_node import PerNodeFilter
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.pod_weight import COSTLY
 from kscheduler.plugins.in_tree import registry
+from kscheduler.plugins.node_ports import NodePorts
 from kscheduler.scheduling.extenders.extender_results import ExtenderResults
+from kscheduler.scheduling.groups import member_rooms
 from tests.builders import make_node, make_pod
 from tests.plugins.dynamic_resources.stage import device_class, devices_of
 from tests.scheduling.attempt.test_extender_consultation import BUSY, SlowExtenders
@@ -21,6 +25,7 @@ from tests.scheduling.groups.test_topology_requests import RACK, asking
 from tests.scheduling.groups.world import ON, World, member, pod_group
 
 HOST: Final = "kubernetes.io/hostname"
+REQUIRED_TERMS: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 ASKED: Final = {REQUIRED: RACK}
 GPU: Final = "example.com/gpu"
 
@@ -49,7 +54,7 @@ async def bound(world: World, members: Sequence[Any]) -> int:
 
 def repelling(**labels: str) -> dict[str, Any]:
     term = {"topologyKey": HOST, "labelSelector": {"matchLabels": labels}}
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return {"podAntiAffinity": {REQUIRED_TERMS: [term]}}
 
 
 async def test_devices_that_stand_for_a_resource_are_no_lack_of_it() -> None:
@@ -116,6 +121,30 @@ async def test_members_that_exclude_each_other_have_one_place_on_a_node(kind: st
         members.append(member(f"g-{number}", "g", containers=[container], labels=labels, **away))
     assert await bound(world, members) == 0
     assert "have room for 12 members: at most 2 fit into one" in world.groups.last("g").message
+
+
+async def test_members_of_very_many_kinds_share_a_node() -> None:
+    world = World()
+    rack(world, 1)
+    members = [member(f"g-{n}", "g", labels={"kind": f"k{n}"}, affinity=repelling(kind=f"k{n}")) for n in range(40)]
+    assert await bound(world, members) == 40, world.groups.last("g").message
+
+
+@pytest.mark.parametrize("tolerations", [COSTLY + 1, 60], ids=["costly", "together"])
+async def test_members_with_many_entries_are_not_read_before_the_trial(
+    tolerations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing counts the time of that; the trial of the members has its own."""
+
+    def not_asked(plugin: NodePorts, pods: Sequence[PodInfo], nodes: NodeTable, rows: Rows) -> None:
+        raise AssertionError(plugin, pods, nodes, rows)
+
+    monkeypatch.setattr(NodePorts, "most_members", not_asked)
+    monkeypatch.setattr(member_rooms, "_MOST_ENTRIES", 100)
+    world = World()
+    rack(world, 1)
+    keys = [{"key": f"k{number}", "operator": "Exists"} for number in range(tolerations)]
+    assert await bound(world, [member(f"g-{number}", "g", tolerations=keys) for number in range(2)]) == 2
 
 
 async def test_only_the_member_that_a_pod_avoids_is_kept_off_its_node() -> None:
