@@ -96,10 +96,15 @@ class RandomCluster(InMemoryCluster):
         self._most_pods = most_pods or 12 * nodes
         self.decided = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        cache = Cache(tie_name=tie_name_of(self.recorder))
+        cache = Cache(tie_name=tie_name_of(self.recorder), why_awaited=self.why_awaited)
         self.assembly = Assembly(config, known or registry(), self._ports(self.recorder), self.clock, cache=cache)
         self.assembly.listen_to(self.informers)
         self.workers = workers_over(self.assembly, self, WORKERS)
+
+    def why_awaited(self, kind: Kind) -> str:
+        """Why the objects of a kind that names levels of the topology are not known."""
+        del kind
+        return ""
 
     def _ports(self, journal: Any) -> Ports:
         return self.ports(

@@ -63,4 +63,4 @@ def recorded_state_of(
         objects = {kind: informers[kind].store.list() for kind in kinds}
         return snapshot_of(assembly, objects, describe(assembly.config), micros, attempts, number).entries
 
-    return RecordedState(describe, snapshot)
+    return RecordedState(describe, snapshot, assembly.cache.topology_levels.awaited)

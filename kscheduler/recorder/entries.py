@@ -19,6 +19,9 @@
     [CLAIM, time, object]  [REPAIRED, time, what]                    an API answer; cache or queue were corrected
     [RESERVED, time, number, claims, bindings, provisions]           what a pod with LATER has taken besides its node
     [STAYS_PENDING, time, uid]                                       ABANDONED follows; a claim is still being written
+    [AWAITED, time, resources]                                       why kinds that name levels of the topology are not
+                                                                     known, by resource, where that has changed since
+                                                                     the last group, or the segment began with any
     [COSTLY, time, seconds]                                          the decision before it used up so much of the time
                                                                      that pods have that cost much
     [NOT_PENDING, time, uid, all]                                    what was chosen for a claim is no longer pending
@@ -76,6 +79,7 @@ class Op(IntEnum):
     STAYS_PENDING = 23
     RESERVED = 24
     COSTLY = 25
+    AWAITED = 26
 
 
 class Verb(IntEnum):

@@ -117,6 +117,8 @@ class RecordedState(msgspec.Struct, frozen=True):
     """From a `LoadedConfig` to what is written of it, or to a function that makes that in the thread."""
     snapshot: Snapshot
     """What a new segment begins with."""
+    awaited: Callable[[], Mapping[str, str]]
+    """By resource, why objects that name levels of the topology are not known: groups wait for them."""
 
 
 class FlightRecorder:
@@ -144,6 +146,8 @@ class FlightRecorder:
         """Attempts under way, by the pod's UID."""
         self._tried_seconds = 0.0
         """What decisions about costly pods have used up since the last entry that says so."""
+        self._awaited: Mapping[str, str] = {}
+        """What the segment says last of objects that groups wait for."""
         self._queried: set[str] = set()
         """The pod groups about which extenders are asked, since the segment began."""
         self._attempts = 0
@@ -203,6 +207,7 @@ class FlightRecorder:
         missing, self._missing = self._missing, 0
         self._outputs, self._is_repaired = [], False
         self._queried.clear()
+        self._awaited = {}
         self.objects = ObjectPacker(self.redaction)
         assert self._state is not None  # noqa: S101  # it has been started
         entries = self._state.snapshot(self.clock.micros, dict(self._under_way), self._attempts)
@@ -345,8 +350,16 @@ class FlightRecorder:
         """Keep the whole group."""
         self._queried.discard(event.name)
         self._decisions += 1
+        self._keep_awaited()
         placed = [(self._number(each), each.queued.key, each.node_name) for each in event.attempts]
         self._keep_outcome((Op.GROUP, event.name, placed, self._take_outputs()))
+
+    def _keep_awaited(self) -> None:
+        """No object shows that a kind is not served, or not listed yet, and groups are decided by it."""
+        awaited = self._awaited if self._state is None else self._state.awaited()
+        if awaited != self._awaited:
+            self._awaited = awaited
+            self.keep((Op.AWAITED, awaited))
 
     @hears(PodDecidedLater)
     def decided_later(self, event: PodDecidedLater) -> None:

@@ -31,6 +31,7 @@ from kscheduler.api.devices import (
     DeviceRequest,
     DeviceSubRequest,
 )
+from kscheduler.api.groups import NetworkTopology
 from kscheduler.api.meta import Condition
 from kscheduler.api.selectors import is_label_value
 from kscheduler.api.storage import (
@@ -40,6 +41,7 @@ from kscheduler.api.storage import (
     TopologySelectorLabelRequirement,
 )
 from kscheduler.api.well_known import SCHEDULER_NAME_ANNOTATION
+from kscheduler.framework.cluster.topology_request import ANNOTATIONS as TOPOLOGY_ANNOTATIONS
 from kscheduler.framework.pods.pod_info import normalized_image_name
 
 # Pseudonyms: a keyed hash for each name.
@@ -136,7 +138,7 @@ _STAYING: Final = (
     "node_taints_policy access_modes volume_mode volume_binding_mode allocation_mode source bind_mount_options "
     "key_type declared_features disable_resize_preemption skip_node_operations "
     # keys of labels and taints
-    "key topology_key match_label_keys mismatch_label_keys "
+    "key topology_key match_label_keys mismatch_label_keys node_label "
     # what the configuration names, and whom drivers and devices are known by: CEL reads them
     "scheduler_name priority_class_name driver provisioner attacher resource_name extended_resource_name "
     "device_class_name expression match_attribute distinct_attribute string_value version_value string_values "
@@ -156,6 +158,7 @@ STAY_OF: Final = frozenset(
         (DeviceDerivedAttribute, "name"),
         (DeviceRequest, "name"),
         (DeviceSubRequest, "name"),
+        (NetworkTopology, "mode"),
         (PodSchedulingGate, "name"),
     )
 )
@@ -166,7 +169,8 @@ _OF_LABELS: Final = (LabelSelectorRequirement, NodeSelectorRequirement, Topology
 _LABELS: Final = frozenset(("labels", "match_labels", "node_selector", "selector"))
 _DISKS: Final = frozenset(("volume_id", "volume_handle", "disk_uri", "pd_name"))
 _IMAGES: Final = frozenset(((ContainerImage, "names"),))
-_KEPT_ANNOTATIONS: Final = frozenset((MIGRATED_PLUGINS, SCHEDULER_NAME_ANNOTATION))
+# Among them those that ask for a topology: their values are keys of labels, and numbers.
+_KEPT_ANNOTATIONS: Final = frozenset((MIGRATED_PLUGINS, SCHEDULER_NAME_ANNOTATION, *TOPOLOGY_ANNOTATIONS))
 _NUMBERS: Final = (int, bool, float)
 
 

@@ -453,7 +453,7 @@ class HTTPApp:
         yield from self._parts.incomplete_waits.notes()
         yield from self._parts.topology_reports.notes()
         yield from self.ongoing_problems()
-        awaited = self._parts.awaited_topologies()
+        awaited = self._parts.assembly.cache.topology_levels.awaited()
         follows_rules = self._parts.assembly.config.gates.enabled("DRADeviceTaintRules")
         for informer in self._parts.informer_statistics():
             if informer.synced and informer.problem and not informer.resting:

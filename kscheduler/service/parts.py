@@ -289,11 +289,6 @@ class Parts:
         cache = self.assembly.cache
         return self.informers.informer(NODES).has_list and cache.topology_levels.check(cache.nodes)
 
-    def awaited_topologies(self) -> dict[str, str]:
-        """By resource, why the objects that name levels of the topology are not known yet."""
-        kinds = self.assembly.cache.topology_levels.kinds
-        return {kind.resource: why for kind in kinds if (why := self._why_awaited(kind))}
-
     def _why_awaited(self, kind: Kind) -> str:
         """Why the objects of a kind are not known; empty: they are."""
         informer = self.informers.informer(kind)

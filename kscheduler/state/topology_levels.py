@@ -174,6 +174,10 @@ class TopologyLevels:
         """Which projects' objects there are (`topologyAPIs`)."""
         self.kinds = tuple(TOPOLOGY_KINDS[name] for name in names)
 
+    def awaited(self) -> dict[str, str]:
+        """By resource, why the objects of kinds that are followed are not known."""
+        return {kind.resource: why for kind in self.kinds if (why := self._why_awaited(kind))}
+
     def put(self, obj: KueueTopology | HyperNode) -> None:
         """Add an object, or replace it."""
         name = obj.metadata.name

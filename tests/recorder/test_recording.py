@@ -85,6 +85,7 @@ async def test_times_are_right_in_every_segment_whatever_steps_nobody_recorded(t
     state = RecordedState(
         lambda _config: {},
         lambda micros, _attempts, _number: lambda: [(Op.SNAPSHOT, "configuration", {}, micros, [])],
+        dict,
     )
 
     async def step(seconds: float) -> None:

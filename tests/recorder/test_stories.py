@@ -15,7 +15,7 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import POD_GROUPS, KubernetesPodGroup
-from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, Kind
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.storage import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kscheduler.assembly import Ports
@@ -62,7 +62,7 @@ def assert_equal(report: Report) -> None:
 class GroupStory(RandomCluster):
     """Two of five pods are of a group: gangs of several sizes, and a basic one."""
 
-    more_kinds = (POD_GROUPS,)
+    more_kinds: tuple[Kind, ...] = (POD_GROUPS,)
 
     def populate(self) -> None:
         super().populate()

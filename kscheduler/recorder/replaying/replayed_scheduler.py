@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, RESOURCE_CLAIMS, Kind
 from kscheduler.api.meta import KubeObject
-from kscheduler.assembly import Assembly
+from kscheduler.assembly import Assembly, topology_kinds
 from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.profiles_over import that_only_decide
 from kscheduler.config.extenders import decides, is_queried_about
@@ -86,11 +86,15 @@ class ReplayedScheduler:
     ) -> None:
         """Raises `ConfigError` where the configuration cannot be built."""
         self.clock = ReplayedClock()
+        configured = configure(description)
+        # A recording names resources: their version is that which the configuration follows.
+        followed = {kind.resource: kind for kind in topology_kinds(configured.config)}
+        kinds = [followed.get(kind.resource, kind) for kind in kinds]
         self._cluster = RecordedCluster(kinds)
         self.stores: Mapping[Kind, Store[Any]] = self._cluster.stores
         self.attempts: dict[int, Attempt] = {}
         """Under way, by number."""
-        self._kinds = list(kinds)
+        self._kinds = kinds
         self._configure = configure
         self._objects = ObjectUnpacker()
         self.is_redacted = description.is_redacted
@@ -101,7 +105,9 @@ class ReplayedScheduler:
         """The pod groups about which extenders were asked, by name."""
         self._answers: dict[str, dict[str, ExtenderResults]] = {}
         """What they have said, likewise, and by member."""
-        configured, cache = configure(description), Cache()
+        self._awaited: Mapping[str, str] = {}
+        """By resource, why objects that name levels of the topology are not known."""
+        cache = Cache(why_awaited=lambda kind: self._awaited.get(kind.resource, ""))
         self.origins = configured.origins
         self._claims = RecordedClaimWriter(cache.devices.claims)
         self.assembly = Assembly(
@@ -137,6 +143,7 @@ class ReplayedScheduler:
             Op.APPLIED: self._applied,
             Op.TOUCHED: lambda names, plugin: self.assembly.nodes_changed(names, plugin=plugin),
             Op.COSTLY: self.assembly.queue.costly_tried,
+            Op.AWAITED: self._await,
             Op.CLAIM: self._claim,
             Op.RESERVED: self._reserved,
             Op.STAYS_PENDING: self._claims.stays_pending,
@@ -160,8 +167,9 @@ class ReplayedScheduler:
     # --- the beginning ------------------------------------------------------------------------------------------------
 
     def follow_segment(self) -> None:
-        """Entries of another segment come, with a table of specs of their own."""
+        """Entries of another segment come, with a table of specs of their own, and what is awaited told anew."""
         self._objects = ObjectUnpacker()
+        self._awaited = {}
 
     def stored(self, number: int, objects: Sequence[KubeObject]) -> None:
         """The store has them when the snapshot is taken."""
@@ -189,6 +197,9 @@ class ReplayedScheduler:
         if step is None:
             raise ReplayLostError(f"this kscheduler does not know steps of the recorded kind {op}")
         return step(*rest)
+
+    def _await(self, resources: Mapping[str, str]) -> None:
+        self._awaited = resources
 
     def _object(self, number: int, verb: int, key: str, packed: Sequence[Any]) -> None:
         kind = self._kinds[number]

@@ -108,7 +108,7 @@ def running_scheduler(
         ports=assembly.ports,
         in_service=lambda pod: in_service(parts, pod, as_of, leads=leads),
         missing_groups=parts.missing_groups(),
-        awaited_topologies=parts.awaited_topologies(),
+        awaited_topologies=assembly.cache.topology_levels.awaited(),
     )
 
 
