@@ -21,11 +21,12 @@ from kscheduler.explain.cluster_answers import NodeUse
 from kscheduler.explain.explanation import answered
 from kscheduler.explain.node_use import node_uses
 from kscheduler.library.cluster_error import ClusterError, raising_cluster_error
-from kscheduler.library.configured import Configuration, GivenPlugin, Schedulers
+from kscheduler.library.configured import Configuration, GivenPlugin, Schedulers, given_plugins
 from kscheduler.library.given import Given, given_objects
 from kscheduler.library.live import live_input
 from kscheduler.library.node_rows import NodeRow, NodeUtilisation, PodRow, node_rows, pod_rows, utilisation_rows
 from kscheduler.library.questions import (
+    failures_in,
     play,
     query_about_given,
     refuse_unknown_node,
@@ -50,6 +51,7 @@ from kscheduler.simulate.requested_changes import RequestedChanges
 from kscheduler.simulate.simulation_result import Capacity, Drained, Evicted, Simulation
 from kscheduler.telemetry.logs.kept import warnings_kept
 from kscheduler.text import nodes as nodes_text
+from kscheduler.text import pods as pods_text
 from kscheduler.text import printable, wrapped
 
 # Names of nodes, or one of them.
@@ -90,7 +92,7 @@ class Cluster:
 
         Raises `ClusterError`, which names what cannot be read.
         """
-        schedulers = Schedulers(configuration, tuple(plugins), version, feature_gates or {})
+        schedulers = Schedulers(configuration, given_plugins(plugins), version, feature_gates or {})
         with raising_cluster_error():
             empty = ClusterInput(ClusterObjects(), schedulers.serving(), _WHERE, [])
             return cls(with_objects(empty, given_objects(nodes=nodes, pods=pods, others=others)), schedulers)
@@ -109,7 +111,7 @@ class Cluster:
         A name may be a folder or a pattern. What cannot be read is left out, and `notes` say so. The other parameters
         are those of `of`. Raises `ClusterError`.
         """
-        schedulers = Schedulers(configuration, tuple(plugins), version, feature_gates or {})
+        schedulers = Schedulers(configuration, given_plugins(plugins), version, feature_gates or {})
         with raising_cluster_error():
             if not files or not all(_is_name(each) for each in files):
                 raise ClusterError("from_files: give the names of files, one after the other: from_files(*names)")
@@ -134,7 +136,7 @@ class Cluster:
         unless `version` names another. What may not be read is left out, and `notes` say so. The other parameters are
         those of `of`. Raises `ClusterError`.
         """
-        schedulers = Schedulers(configuration, tuple(plugins), version, feature_gates or {})
+        schedulers = Schedulers(configuration, given_plugins(plugins), version, feature_gates or {})
         with raising_cluster_error():
             return cls(run_synchronously(live_input(kubeconfig, context, schedulers)), schedulers)
 
@@ -240,15 +242,24 @@ class Cluster:
             found = play(self._input, given, changes, served)
             return SimulationResult(found.answer, Cluster(found.after, schedulers), found.notes)
 
-    def drain(self, *nodes: str) -> "SimulationResult":
+    def drain(self, *nodes: Names) -> "SimulationResult":
         """What would happen with the pods of these nodes, as `kubectl drain --ignore-daemonsets` evicts them.
 
-        Disruption budgets are kept; `drains` say which pods they keep. Raises `ClusterError`.
+        `nodes`: names, or lists of them. Disruption budgets are kept; `drains` say which pods they keep. Raises
+        `ClusterError`.
         """
-        return self.simulate(drain=nodes)
+        names = [name for each in nodes for name in _names(each)]
+        if not names:
+            raise ClusterError("drain: give the names of nodes: drain('node-1', 'node-2')")
+        return self.simulate(drain=names)
 
     def explain(
-        self, pod: Given, *, namespace: str = "default", against: str = "", suggestions: bool = True
+        self,
+        pod: Given | PodResult | PodRow,
+        *,
+        namespace: str = "default",
+        against: str = "",
+        suggestions: bool = True,
     ) -> ExplainResult:
         """Where a pod goes, who rejected which node and why, and the smallest change that would make it fit.
 
@@ -258,7 +269,8 @@ class Cluster:
         `suggestions`: whether to look for changes. Nothing changes. Raises `ClusterError`.
         """
         with raising_cluster_error():
-            query = query_about_given(self._input, pod, namespace)
+            given = pod.pod if isinstance(pod, PodResult | PodRow) else pod
+            query = query_about_given(self._input, given, namespace)
             if against:
                 refuse_unknown_node(against, self._input.objects.nodes, "against")
             with warnings_kept():  # the decision has what plugins failed with
@@ -281,8 +293,9 @@ class Cluster:
                 served = replace(self._schedulers, configuration=ready_profiles(), version=version).serving()
                 served, chosen = replace(served, why_version=self._input.served.why_version), chosen or list(READY)
             found = replace(self._input, served=served)
-            answer = compact(found, profiles_of(served, chosen, "profiles: "), trials=trials, seed=seed)
-            return CompactResult(answer, served.rules)
+            with warnings_kept() as lines:
+                answer = compact(found, profiles_of(served, chosen, "profiles: "), trials=trials, seed=seed)
+            return CompactResult(answer, served.rules, failures_in(lines))
 
     def __repr__(self) -> str:
         return str(self)
@@ -291,7 +304,7 @@ class Cluster:
         objects = self._input.objects
         there = [pod for pod in objects.pods if not pod.is_terminal]
         waiting = sum(not pod.spec.node_name for pod in there)
-        whole = f"cluster of {nodes_text(len(objects.nodes))}: {len(there)} pods, {waiting} of them pending"
+        whole = f"cluster of {nodes_text(len(objects.nodes))}: {pods_text(len(there))}, {waiting} of them pending"
         return f"{whole}; what could not be read or was presumed is in `notes`" if self.notes else whole
 
     def _repr_html_(self) -> str:

@@ -1,9 +1,11 @@
 """Who schedules: a configuration as a path, a text, a dict or nothing, and plugins as files, modules or functions."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +17,7 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.framework.plugin import Plugin
-from kscheduler.framework.registry import PluginFactory
+from kscheduler.framework.registry import PluginFactory, Registry
 from kscheduler.library.cluster_error import ClusterError
 from kscheduler.plugins import in_tree
 from kscheduler.scenario.serving import Serving, serving
@@ -44,6 +46,7 @@ class Schedulers:
 
     def serving(self) -> Serving:
         """The profiles. Raises `ConfigError`, `ClusterError`."""
+        _check_types(self.version, self.feature_gates)
         if self.version and self.version not in BEHAVIOURS:
             raise ClusterError(f"version: {self.version!r} is none of those that are followed: {listed(BEHAVIOURS)}")
         if self.version:
@@ -63,6 +66,7 @@ class Schedulers:
             if isinstance(given, str) and given in registry:
                 names.append(given)
             elif isinstance(given, str | PathLike):
+                _refuse_misspelt(given, registry)
                 paths.append(fspath(given))
             else:
                 names.append(_registered(given, registry))
@@ -98,12 +102,35 @@ class Schedulers:
                 raise ClusterError(f"{_WHERE}: a path, a text or a dict was expected, not {type(given).__name__}")
 
 
+def _check_types(version: Any, feature_gates: Any) -> None:
+    """Raises `ClusterError`: both are often written as they are not: 1.37, a list of gates."""
+    if version and not isinstance(version, str):
+        raise ClusterError(f"version: a text such as '1.37' was expected, not {version!r:.80}")
+    if not isinstance(feature_gates, Mapping):
+        expected = "a dict such as {'GenericWorkload': True} was expected"
+        raise ClusterError(f"feature_gates: {expected}, not {feature_gates!r:.80}")
+
+
+def given_plugins(given: Any) -> tuple[GivenPlugin, ...]:
+    """The plugins, of which one may be given without a list."""
+    if given is None:
+        return ()
+    return tuple(given) if isinstance(given, Iterable) and not isinstance(given, str | type) else (given,)
+
+
+def _refuse_misspelt(given: str | PathLike[str], registry: Registry) -> None:
+    """Raises `ClusterError` for what is no module and nearly the name of a plugin."""
+    name = fspath(given)
+    if name.isidentifier() and (near := get_close_matches(name, registry.names(), n=1)) and find_spec(name) is None:
+        raise ClusterError(f"plugins: there is no plugin {name}, and no module; did you mean {near[0]}?")
+
+
 def is_text(given: str) -> bool:
     """Whether a string is YAML or JSON, and no name of a file."""
     return "\n" in given or given.lstrip().startswith(("{", "[")) or ": " in given
 
 
-def _registered(given: Any, registry: Any) -> str:
+def _registered(given: Any, registry: Registry) -> str:
     factory = factory_of(given)
     name = getattr(factory, "name", None)
     if factory is None or not isinstance(name, str):

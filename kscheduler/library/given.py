@@ -50,7 +50,7 @@ class GivenObjects:
             case str(text) if is_text(text):
                 for tree in _of_text(text, where):
                     self._add_tree(tree, where, kind)
-            case "":
+            case str() if not given:
                 raise ClusterError(f"{where}: a text is empty: give a manifest, or the name of a file")
             case str() | PathLike():
                 self._add_file(fspath(given))
@@ -66,7 +66,9 @@ class GivenObjects:
                 for index, each in enumerate(given):
                     self.add(each, f"{where}[{index}]", kind)
             case _:
-                expected = "a manifest (a dict, a text in YAML, the name of a file) or what make_pod returns"
+                expected = (
+                    "a manifest (a dict, a text in YAML, the name of a file) or what make_node and make_pod return"
+                )
                 raise ClusterError(f"{where}: {expected} was expected, not {type(given).__name__}")
 
     def _add_tree(self, tree: Any, where: str, kind: str) -> None:

@@ -111,7 +111,7 @@ def play(before: ClusterInput, given: GivenObjects, changes: RequestedChanges, s
     plan, notes = planned(changes, before.objects, before.groups, served, before.where, classes, more_pods=given.pods)
     with warnings_kept() as lines:
         simulation, objects = run_synchronously(played(plan))
-    every_note = tuple(dict.fromkeys([*notes, *_failures_in(lines), *simulation.notes]))
+    every_note = tuple(dict.fromkeys([*notes, *failures_in(lines), *simulation.notes]))
     new_classes = {
         str(document.tree["metadata"]["name"]): document.tree
         for document in given.documents
@@ -122,7 +122,7 @@ def play(before: ClusterInput, given: GivenObjects, changes: RequestedChanges, s
     return PlayedChanges(msgspec.structs.replace(simulation, notes=every_note), after, every_note)
 
 
-def _failures_in(lines: Iterable[Line]) -> Iterator[str]:
+def failures_in(lines: Iterable[Line]) -> Iterator[str]:
     """A sentence for each plugin and error: its points are missing, or its pods are pending for it."""
     failures: dict[tuple[Any, Any], str] = {}
     for line in lines:
@@ -149,6 +149,14 @@ def query_about_given(cluster: ClusterInput, pod: Given, namespace: str) -> Expl
             return query_about_given(cluster, pod.key, namespace)
         return query_about_new(NewPod({}, "its object", "pod"), pod, cluster.objects, Manifests(), cluster.served)
     given = given_objects(pod=pod)
+    if given.nodes:
+        raise ScenarioError("pod: a node was given")
+    if given.pods:
+        if len(given.pods) + len(given.documents) > 1:
+            raise ScenarioError(f"pod: {len(given.pods) + len(given.documents)} were given, and one was expected")
+        return query_about_given(cluster, given.pods[0], namespace)
+    if not given.documents:
+        raise ScenarioError("pod: none was given")
     classes = {**classes_of(cluster.objects.pods), **cluster.priority_classes}
     notes = list(given.notes)
     documents, apis = known(given.documents, notes, are_new=True), group_apis(cluster.served.config)

@@ -1,6 +1,6 @@
 """Parts of what the questions return: rows, text and HTML over the typed answers of simulate and explain."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -84,11 +84,12 @@ class ProfileNodes(msgspec.Struct, frozen=True):
 class CompactResult:
     """On how few nodes the pods would run, by profile, and how much of what is free today nobody can use."""
 
-    def __init__(self, answer: Compaction, rules: str) -> None:
+    def __init__(self, answer: Compaction, rules: str, failures: Iterable[str] = ()) -> None:
+        """`failures`: a sentence for each plugin that failed."""
         self.answer = answer
         """The typed answer: what `kscheduler compact -o json` prints."""
-        self.notes = tuple(answer.notes)
-        """What could not be read or had to be presumed."""
+        self.notes = tuple(dict.fromkeys([*answer.notes, *failures]))
+        """What could not be read or had to be presumed, and plugins that failed."""
         self.rules = rules
         """By the rules of which kube-scheduler was decided."""
 

@@ -49,7 +49,11 @@ class Table(Sequence[R], Generic[R]):
     @overload
     def __getitem__(self, index: slice) -> "Table[R]": ...
 
-    def __getitem__(self, index: int | slice) -> "R | Table[R]":
+    def __getitem__(self, index: Any) -> "R | Table[R]":
+        if isinstance(index, str):
+            raise TypeError(
+                f"rows are numbered: of a table `to_pandas()[{index!r}]` is a column, `[0].{index}` a value"
+            )
         return Table(self._kind, self._rows[index]) if isinstance(index, slice) else self._rows[index]
 
     def __len__(self) -> int:

@@ -108,6 +108,19 @@ def test_changes_of_nodes_and_what_fits_then() -> None:
     assert [each.node for each in cluster.simulate(remove_nodes=["a"]).cluster.nodes] == ["b"]
 
 
+def test_rows_are_explained_and_lists_of_nodes_drained() -> None:
+    result = two_nodes().schedule([make_pod("one", requests=BIG), make_pod("two", requests=BIG)])
+    assert (
+        two_nodes().explain([make_pod("one")]).to_dict()["node"]
+        == two_nodes().explain(make_pod("one")).to_dict()["node"]
+    )
+    for row in (result.pending[0], result.cluster.pods[1]):
+        assert result.cluster.explain(row).to_dict()["id"] == "default/two"
+    assert [each.node for each in result.cluster.drain(["a", "b"]).drains] == ["a", "b"]
+    assert [each.node for each in result.cluster.drain("a", "b").drains] == ["a", "b"]
+    assert str(result.cluster) == "cluster of 2 nodes: 2 pods, 1 of them pending"
+
+
 @pytest.mark.parametrize(
     "given", [make_pod("web"), pod_tree("web", schedulerName="default-scheduler")], ids=["pod", "manifest"]
 )
@@ -174,8 +187,11 @@ def test_a_failing_plugin_is_a_note_and_writes_nothing(capsys: pytest.CaptureFix
     nodes = [make_node("a"), make_node("b")]
     with unconfigured():
         result = Cluster.of(nodes, plugins=[score]).schedule(make_pod("web"))
+        compacted = Cluster.of(nodes, make_pod("web", node="a"), plugins=[score]).compact(trials=1)
     assert len(result.placed) == 1
-    assert any("plugin Broken failed in Score" in note and "no prices" in note for note in result.notes)
+    assert compacted.profiles[0].fewest == 1
+    for notes in (result.notes, compacted.notes):
+        assert any("plugin Broken failed in Score" in note and "no prices" in note for note in notes)
     assert capsys.readouterr().out == ""
 
 

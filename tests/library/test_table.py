@@ -116,3 +116,8 @@ def test_a_result_prints_as_a_short_table() -> None:
     assert lines[:3] == ["1 pod placed on 1 node, 1 pending", "", "pending:"]
     assert lines[lines.index("placed:") + 1].split() == ["pod", "node", "score", "origin"]
     assert str(result.cluster) == "cluster of 2 nodes: 2 pods, 1 of them pending"
+
+
+def test_a_name_is_no_position() -> None:
+    with pytest.raises(TypeError, match=r"`to_pandas\(\)\['node'\]` is a column, `\[0\].node` a value"):
+        Cluster.of(make_node("a")).nodes["node"]  # type: ignore[call-overload]
