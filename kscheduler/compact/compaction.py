@@ -60,7 +60,8 @@ def compact(
     free = FreeCapacity.of(pods, config.gates, where)
     compared = {profile: free.compared_by(built[profile]) for profile in profiles}
     repackings = [
-        Repacking(pods, config, profile, where, tuple(found.groups), found.served.registry) for profile in profiles
+        Repacking(pods, config, profile, where, tuple(found.groups), found.served.registry, found.absent)
+        for profile in profiles
     ]
     return Compaction(
         nodes=len(objects.nodes),

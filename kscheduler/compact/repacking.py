@@ -12,6 +12,7 @@ from kscheduler.compact.unplaced_cluster import UnplacedCluster
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
+from kscheduler.scenario.absent import NOTHING_ABSENT, Absent
 from kscheduler.simulate.simulated_cluster import SimulatedCluster
 from kscheduler.simulate.simulation_plan import SimulationPlan
 from kscheduler.simulate.simulation_result import NEW, StillPending
@@ -28,6 +29,7 @@ class Repacking:
     """The source of the objects, for messages."""
     groups: tuple[GroupDefinition, ...] = ()
     plugins: Registry | None = None
+    absent: Absent = NOTHING_ABSENT
 
     def unplaced_pods(self, nodes: Collection[str], order: Sequence[Pod] = ()) -> tuple[StillPending, ...]:
         """The pods that find no place on these nodes; the other nodes are gone. Raises `ScenarioError`.
@@ -40,7 +42,9 @@ class Repacking:
         kept = tuple(node for node in self.pods.objects.nodes if node.metadata.name in nodes)
         staying = tuple(pod for node in sorted(nodes) for pod in self.pods.staying.get(node, ()))
         objects = replace(self.pods.objects, nodes=kept, pods=staying)
-        plan = SimulationPlan(objects, self._alone(), self.where, groups=self.groups, plugins=self.plugins)
+        plan = SimulationPlan(
+            objects, self._alone(), self.where, groups=self.groups, plugins=self.plugins, absent=self.absent
+        )
         cluster = SimulatedCluster(plan)
         for pod in order:
             cluster.show(replace(pod, spec=replace(pod.spec, scheduler_name=self.profile)), NEW)

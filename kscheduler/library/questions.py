@@ -67,13 +67,15 @@ def with_objects(before: ClusterInput, given: GivenObjects) -> ClusterInput:
     if unreadable:
         raise ScenarioError("\n".join(each.text for each in unreadable))
     groups = {group.key: group for group in (*before.groups, *found.groups)}
+    objects = merged(before.objects, found)
     after = ClusterInput(
-        merged(before.objects, found),
+        objects,
         before.served,
         before.where,
         [*before.notes, *found.notes],
         [*groups.values()],
         {**before.priority_classes, **found.priority_classes},
+        before.absent.beside(objects),
     )
     after.follow_pods()
     return after
@@ -108,7 +110,16 @@ def play(before: ClusterInput, given: GivenObjects, changes: RequestedChanges, s
     if given.documents:
         changes = replace(changes, new_objects=(new_objects("pods", given.documents, given.notes),))
     classes = before.priority_classes
-    plan, notes = planned(changes, before.objects, before.groups, served, before.where, classes, more_pods=given.pods)
+    plan, notes = planned(
+        changes,
+        before.objects,
+        before.groups,
+        served,
+        before.where,
+        classes,
+        more_pods=given.pods,
+        absent=before.absent,
+    )
     with warnings_kept() as lines:
         simulation, objects = run_synchronously(played(plan))
     every_note = tuple(dict.fromkeys([*notes, *failures_in(lines), *simulation.notes]))
@@ -117,7 +128,8 @@ def play(before: ClusterInput, given: GivenObjects, changes: RequestedChanges, s
         for document in given.documents
         if document.tree.get("kind") == PRIORITY_CLASS
     }
-    after = ClusterInput(objects, served, before.where, before.notes, [*plan.groups], {**classes, **new_classes})
+    every_class = {**classes, **new_classes}
+    after = ClusterInput(objects, served, before.where, before.notes, [*plan.groups], every_class, plan.absent)
     after.follow_pods()
     return PlayedChanges(msgspec.structs.replace(simulation, notes=every_note), after, every_note)
 
@@ -161,7 +173,7 @@ def query_about_given(cluster: ClusterInput, pod: Given, namespace: str) -> Expl
     notes = list(given.notes)
     documents, apis = known(given.documents, notes, are_new=True), group_apis(cluster.served.config)
     news, others = new_pods_of(documents, notes, namespace, classes, apis)
-    of_cluster = ClusterGroups(cluster.groups)
+    of_cluster = ClusterGroups(cluster.groups, cluster.absent.groups, cluster.absent.topologies)
     queries = queries_about_new(
         ((new, None) for new in news), cluster.objects, others, cluster.served, groups=of_cluster
     )
@@ -206,4 +218,6 @@ def _manifests_of(cluster: ClusterInput) -> Manifests:
         priority_classes=dict(cluster.priority_classes),
         claim_templates=templates,
         groups=list(cluster.groups),
+        missing_groups=dict(cluster.absent.groups),
+        awaited_topologies=cluster.absent.topologies,
     )

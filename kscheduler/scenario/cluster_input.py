@@ -9,6 +9,7 @@ from typing import Any
 
 from kscheduler.assembly import group_apis
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.scenario.absent import NOTHING_ABSENT, Absent
 from kscheduler.scenario.known_kinds import known
 from kscheduler.scenario.manifests import Manifests, sorted_out
 from kscheduler.scenario.membership import unfollowed
@@ -32,6 +33,8 @@ class ClusterInput:
     groups: list[GroupDefinition] = field(default_factory=list)
     priority_classes: dict[str, Any] = field(default_factory=dict)
     """By name: those of a file, or of a live cluster where new pods ask for them."""
+    absent: Absent = NOTHING_ABSENT
+    """Of pod groups and topologies."""
 
     def leave_out_unreadable(self) -> None:
         """Go on without nodes and pods that have an amount which cannot be read, and say so."""
@@ -72,6 +75,7 @@ def manifests_in(documents: Iterable[Document], served: Serving, notes: list[str
 
 def input_of(found: Manifests, served: Serving, where: str) -> ClusterInput:
     """The cluster of these objects, with the schedulers that its pods name."""
-    cluster = ClusterInput(found.cluster(), served, where, found.notes, found.groups, found.priority_classes)
+    absent = Absent(found.missing_groups)
+    cluster = ClusterInput(found.cluster(), served, where, found.notes, found.groups, found.priority_classes, absent)
     cluster.follow_pods()
     return cluster

@@ -72,6 +72,8 @@ class Manifests:
 
     missing_groups: dict[str, str] = field(default_factory=dict)
     """Pod groups that cannot be read, as `why_missing` takes them."""
+    awaited_topologies: Mapping[str, str] = field(default_factory=dict)
+    """By resource, why the objects that name levels are not known; of files all are."""
 
     def reported_unread(self) -> list[str]:
         """What is wrong with them, a bounded number."""

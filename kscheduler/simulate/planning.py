@@ -15,6 +15,7 @@ from kscheduler.api.new_objects import objections
 from kscheduler.api.priority import classes_of
 from kscheduler.assembly import group_apis
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.scenario.absent import NOTHING_ABSENT, Absent
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.manifests import (
     KIND_BY_NAME,
@@ -59,13 +60,14 @@ def planned(
     running: HeldCluster | None = None,
     seconds: float = inf,
     more_pods: Sequence[Pod] = (),
+    absent: Absent = NOTHING_ABSENT,
 ) -> tuple[SimulationPlan, list[str]]:
     """The plan, and notes for the reader. Raises `ScenarioError`.
 
     `more_pods`: new pods that are no manifests, each with its copies; they come after those of manifests.
 
     `classes`: the PriorityClasses that are known, by name. `running`: a service's own cache, which holds these objects.
-    `seconds`: how long it may be played.
+    `seconds`: how long it may be played. `absent`: what the live cluster does not have.
     """
     ends_at = perf_counter() + seconds
     requested_changes, unread = _what_a_server_would_take(requested_changes)
@@ -101,6 +103,7 @@ def planned(
         edits=requested_changes.edits,
         counts_capacity=requested_changes.capacity,
         running=running,
+        absent=absent.beside(cluster, added.missing_groups),
         seconds=ends_at - perf_counter(),
         left_out=tuple(each.name for each in left_out),
     )
@@ -253,6 +256,7 @@ def _new_of(
     added.notes.extend(others.notes)
     added.priority_classes |= others.priority_classes
     added.groups.extend(others.groups)
+    added.missing_groups |= others.missing_groups
     added.claim_templates.extend(others.claim_templates)
     for plural, listed in others.objects.items():
         added.objects[plural].extend(listed)

@@ -24,6 +24,7 @@ from kscheduler.assembly import Assembly, group_apis
 from kscheduler.assembly.profiles_over import built_profiles
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import LoadedConfig
+from kscheduler.framework.cluster.pod_groups import why_missing
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.registry import Registry
@@ -43,6 +44,7 @@ from kscheduler.simulate.cluster_capacity import capacity_before, capacity_in, d
 from kscheduler.simulate.simulated_claims import SimulatedClaims
 from kscheduler.simulate.simulation_plan import SimulationPlan
 from kscheduler.simulate.simulation_result import PENDING, REMOVAL, Evicted, Placed, StillPending
+from kscheduler.state.cache import Cache
 from kscheduler.state.pod_groups import PodGroupTable
 
 # Turns of the event loop in which a chain of awaits comes to its end.
@@ -93,7 +95,7 @@ class SimulatedCluster(ShownSoon):
             journal=self._points,
         )
         try:
-            cache = None if self._plan.running is None else self._plan.running.cache
+            cache = self._new_cache() if self._plan.running is None else self._plan.running.cache
             built = Assembly(config, known, connected, self.clock, cache=cache, build=_that_write_claims_only)
         except ConfigError as problem:
             problems = "; ".join(str(each) for each in problem.problems)
@@ -101,6 +103,14 @@ class SimulatedCluster(ShownSoon):
         built.plugin_reports.ignore_slow_calls()
         built.listen_to(self.listeners)
         return built
+
+    def _new_cache(self) -> Cache:
+        """An empty one, which knows what the cluster does not have."""
+        absent = self._plan.absent
+        return Cache(
+            why_group_missing=why_missing(absent.groups),
+            why_awaited=lambda kind: absent.topologies.get(kind.resource, ""),
+        )
 
     def _show_all(self) -> None:
         self._show_nodes()

@@ -12,6 +12,7 @@ from kscheduler.api.well_known import HOSTNAME, UNSCHEDULABLE
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
+from kscheduler.scenario.absent import NOTHING_ABSENT, Absent
 from kscheduler.scenario.device_claims import slices_like
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import nearest_node
@@ -55,6 +56,8 @@ class SimulationPlan:
     """A service's own cache, to be changed; `None`: one is made of the objects."""
     left_out: tuple[str, ...] = ()
     """Objects of the cluster that cannot be read and are not among `objects`: `node web-1`."""
+    absent: Absent = NOTHING_ABSENT
+    """Of a live cluster; the cache of a service knows it itself."""
     seconds: float = inf
     """How long it may be played, of real time: then it ends where it is."""
 

@@ -1,5 +1,6 @@
 """A gang that asks for a level of the topology is placed where `explain` says, wherever the levels come from."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any, Final
@@ -8,7 +9,9 @@ import pytest
 
 from kscheduler import Cluster
 from kscheduler.cli import main
+from kscheduler.embedded.apiserver import EmbeddedAPIServer
 from tests.library.manifests import Tree, node_tree, pod_tree
+from tests.service.running import put
 
 BLOCK, RACK = "example.com/block", "example.com/rack"
 # Node a alone has room for both members, and is the only one of its rack.
@@ -107,3 +110,34 @@ def test_the_commands_agree(source: str, tmp_path: Path, capsys: pytest.CaptureF
 def test_compact_keeps_a_gang_within_its_level(source: str) -> None:
     (profile,) = cluster(source, *members(on="bc")).compact(trials=2).profiles
     assert profile.fewest == (2 if WHERE[source] else None)
+
+
+def live(server: EmbeddedAPIServer, folder: Path) -> Cluster:
+    """The cluster of a server that knows neither groups nor topologies of Volcano, with a gang's members."""
+    for kind, trees in (("nodes", nodes()), ("pods", members())):
+        for tree in trees:
+            put(server, kind, tree)
+    here = {"name": "here", "cluster": {"server": server.url}}
+    context = {"name": "here", "context": {"cluster": "here", "user": "me"}}
+    users = [{"name": "me", "user": {}}]
+    head = {"apiVersion": "v1", "kind": "Config", "current-context": "here"}
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps({**head, "clusters": [here], "users": users, "contexts": [context]}), encoding="utf-8")
+    return Cluster.from_kubeconfig(path, configuration=configuration("volcano"))
+
+
+async def test_kinds_that_the_server_does_not_have_are_waited_for_alike(tmp_path: Path) -> None:
+    async with EmbeddedAPIServer(seed=1) as server:
+        without_group = await asyncio.to_thread(live, server, tmp_path)  # the server is on this thread's loop
+    kind = "podgroups.scheduling.volcano.sh"
+    lacks = f"waits for PodGroup default/gang ({kind}), a kind that the API server does not serve"
+    without_levels = without_group.add(GANG)
+    awaited = "waits for hypernodes.topology.volcano.sh of topologyAPIs: the API server does not serve v1alpha1"
+    for gang, why in ((without_group, lacks), (without_levels, awaited)):
+        assert why in " ".join(str(gang.explain("m-0")).split())
+        assert [each.pod for each in gang.schedule().pending] == ["default/m-0", "default/m-1"]
+    assert [awaited in each.reason for each in without_levels.schedule().pending] == [True, True]
+    whole = without_levels.add(*SOURCES["volcano"][1])
+    assert nodes_in(whole.explain("m-0").to_dict()) == ["b", "c"]
+    assert sorted(str(pod.node) for pod in whole.schedule().placed) == ["b", "c"]
+    assert sorted(str(pod.node) for pod in without_levels.schedule(SOURCES["volcano"][1]).placed) == ["b", "c"]

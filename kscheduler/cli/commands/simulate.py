@@ -48,7 +48,9 @@ def _run(args: argparse.Namespace) -> int:
         args, with_groups=True, with_templates=has_templates, with_priority_classes=has_new, served=served
     )
     requested, classes = requested_changes_of(args), found.priority_classes
-    plan, of_plan = planned(requested, found.objects, found.groups, found.served, found.where, classes)
+    plan, of_plan = planned(
+        requested, found.objects, found.groups, found.served, found.where, classes, absent=found.absent
+    )
     simulation = run_simulation(plan)
     notes = (*dict.fromkeys([*found.notes, *of_plan]), *simulation.notes)
     for note in notes:

@@ -164,7 +164,8 @@ def _in_cluster(
             continue
         elif root not in explained:
             explained.add(root)
-            yield query_about_group(key, objects, found.groups, served, path, notes, found.missing_groups)
+            absent = found.missing_groups, found.awaited_topologies
+            yield query_about_group(key, objects, found.groups, served, path, notes, *absent)
         answered += 1
     if skipped and not answered:
         raise ScenarioError(f"{path}: {not_evaluated[0]}")

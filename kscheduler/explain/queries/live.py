@@ -32,6 +32,7 @@ from kscheduler.explain.queries.new_pods import new_pods_of
 from kscheduler.explain.situation import pod_state_of
 from kscheduler.framework.cluster.pod_groups import NOT_SERVED, GroupDefinition, unreadable
 from kscheduler.informers.progress import PAGE_SIZE
+from kscheduler.scenario.absent import Absent
 from kscheduler.scenario.cluster_input import ClusterInput
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.membership import queried_group_of, waiting_group_of
@@ -230,12 +231,13 @@ async def read_input(
     """
     notes: list[str] = []
     objects = await read_cluster(client, notes)
-    groups = await read_groups(client, served, notes) if with_groups else []
-    objects = await read_topologies(client, served, objects, notes) if with_groups else objects
+    missing, awaited = dict[str, str](), dict[str, str]()
+    groups = await read_groups(client, served, notes, missing) if with_groups else []
+    objects = await read_topologies(client, served, objects, notes, awaited) if with_groups else objects
     if with_templates or (with_groups and any(pod.names_claim_templates for pod in objects.pods)):
         objects = await read_claim_templates(client, objects, notes)
     classes = await read_priority_classes(client, notes) if with_priority_classes else {}
-    found = ClusterInput(objects, served, LIVE, notes, groups, classes)
+    found = ClusterInput(objects, served, LIVE, notes, groups, classes, Absent(missing, awaited))
     found.follow_pods()
     return found
 
