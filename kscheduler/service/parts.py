@@ -34,7 +34,15 @@ from kscheduler.api.kinds import (
 )
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.topologies import not_served
-from kscheduler.assembly import ApplyResult, Assembly, CompiledConfiguration, Ports, configured_kinds, group_apis
+from kscheduler.assembly import (
+    ApplyResult,
+    Assembly,
+    CompiledConfiguration,
+    Ports,
+    configured_kinds,
+    group_apis,
+    topology_kinds,
+)
 from kscheduler.bounded import RecentlyUsed, RecentlyUsedByWeight, weight_of
 from kscheduler.client.access.connection import Connection, host_of
 from kscheduler.client.claim_writes import ApiClaimWriter, ApiVolumeWriter
@@ -291,6 +299,8 @@ class Parts:
 
     def _why_awaited(self, kind: Kind) -> str:
         """Why the objects of a kind are not known; empty: they are."""
+        if kind not in topology_kinds(self._options.config):
+            return "this service does not read them"  # the configuration of a question may name more
         informer = self.informers.informer(kind)
         if informer.resting:
             return not_served(kind)
