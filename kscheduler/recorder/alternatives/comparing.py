@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kscheduler.api.core import Pod
-from kscheduler.api.kinds import PODS
+from kscheduler.api.kinds import PODS, Kind
 from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.recorder.alternatives.free_run import ExternalChange, FreeRun
@@ -16,6 +16,7 @@ from kscheduler.recorder.entries import Op, Verb
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.recorded_configuration import RecordedConfiguration, configured_as
 from kscheduler.recorder.replaying.replay import Beginning, RecordingError
+from kscheduler.recorder.restored_state import versions_in
 from kscheduler.recorder.segments import SegmentName, SegmentReader
 from kscheduler.scheduling.attempt_events import EvictionStep
 
@@ -113,7 +114,7 @@ class RecordedRun:
                 if is_begun and (is_first or beginning.lost):
                     if beginning.lost:
                         self._note(f"{path.name}: {beginning.lost} entries are missing before it")
-                    yield from _of_snapshot(beginning, stores)
+                    yield from of_snapshot(beginning, stores)
             elif op in (Op.DIGEST, Op.LOST, Op.SNAPSHOT):
                 continue
             else:
@@ -146,13 +147,22 @@ class RecordedRun:
             yield ExternalChange(micros, kind, old, new)
 
 
-def _of_snapshot(beginning: Beginning, stores: dict[int, dict[str, Any]]) -> Iterator[ExternalChange]:
+def of_snapshot(beginning: Beginning, stores: dict[int, dict[str, Any]]) -> Iterator[ExternalChange]:
     """Everything that was there. Pods come last, those on nodes first: a pod that waits is decided about at once."""
     found = [(beginning.kinds[number], number, obj) for number, objects in beginning.stored for obj in objects]
+    found += _written_claims(beginning)
     found.sort(key=lambda each: 0 if each[0] is not PODS else 1 if each[2].spec.node_name else 2)
     for kind, number, obj in found:
         stores.setdefault(number, {})[obj.key] = obj
         yield ExternalChange(beginning.micros, kind, None, obj)
+
+
+def _written_claims(beginning: Beginning) -> Iterator[tuple[Kind, int, Any]]:
+    """Claims as the scheduler had written them, where the watch had not shown that yet: their devices are taken."""
+    versions = versions_in(beginning.state, beginning.versions) if beginning.state.get("assumed claims") else []
+    for number, name in beginning.state.get("assumed claims", ()):
+        if isinstance(name, int) and versions[name] is not None:
+            yield beginning.kinds[number], number, versions[name]
 
 
 def compared(recorded: RecordedRun, other: Configured, own: Configured | None = None) -> PolicyComparison:
