@@ -1,4 +1,4 @@
-"""A recording of pods with claims, under two configurations: whatever happens, no device is given to two claims."""
+"""Recordings of pods with claims, under two configurations: no device is given to two claims; volumes are followed."""
 
 from collections import Counter
 from pathlib import Path
@@ -10,7 +10,7 @@ from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS
 from kscheduler.assembly.configured import Configured
 from kscheduler.config.loader import load_bytes
 from kscheduler.in_memory.claims import claim_keys
-from kscheduler.recorder.alternatives.comparing import RecordedRun, of_snapshot
+from kscheduler.recorder.alternatives.comparing import RecordedRun, compared, of_snapshot
 from kscheduler.recorder.alternatives.free_run import FreeRun
 from kscheduler.recorder.replaying.recorded_configuration import configured_as
 from kscheduler.recorder.replaying.replay import Beginning, last_run_of
@@ -18,6 +18,7 @@ from tests.builders import make_pod
 from tests.plugins.dynamic_resources.stage import allocation, claim
 from tests.recorder.recorded import record
 from tests.recorder.test_other_policy import PACKING
+from tests.recorder.test_stories import VolumeStory
 from tests.recorder.test_stories_of_claims import ClaimStory, configuration
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -76,3 +77,13 @@ def test_what_was_written_and_not_shown_when_a_recording_begins_is_taken() -> No
     )
     changes = [(change.kind, change.new) for change in of_snapshot(beginning, {})]
     assert changes == [(RESOURCE_CLAIMS, shown), (RESOURCE_CLAIMS, written), (PODS, make_pod("p", node="n0"))]
+
+
+def test_volumes_that_were_bound_for_recorded_nodes_are_counted(tmp_path: Path) -> None:
+    """Both runs follow them, so a reader must know."""
+    record(tmp_path, 80, seed=3, cluster_type=VolumeStory)
+    recorded = RecordedRun(last_run_of(tmp_path))
+    (line,) = compared(recorded, configured_as(recorded.description)).notes
+    count, _, rest = line.partition(" ")
+    assert int(count) > 1
+    assert rest == "volume claims were bound for the recorded scheduler's nodes: both runs keep these volumes"

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, Kind
+from kscheduler.api.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim, StorageClass
 from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.recorder.alternatives.free_run import ExternalChange, FreeRun
@@ -56,6 +57,30 @@ class PolicyComparison:
 def _node(placed: Mapping[str, PodPlacement], uid: str) -> str:
     found = placed.get(uid)
     return "" if found is None else found.node
+
+
+class _FollowedVolumes:
+    """Volume claims that waited for their first pod and were bound in the recording: both runs keep that."""
+
+    def __init__(self) -> None:
+        self._waiting_classes: set[str] = set()
+        self._bound: set[str] = set()
+
+    def note(self, change: ExternalChange) -> None:
+        """Something happens."""
+        old, new = change.old, change.new
+        if isinstance(new, StorageClass) and new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
+            self._waiting_classes.add(new.metadata.name)
+        elif isinstance(new, PersistentVolumeClaim) and isinstance(old, PersistentVolumeClaim):
+            is_bound_now = bool(new.spec.volume_name) and not old.spec.volume_name
+            if is_bound_now and new.storage_class in self._waiting_classes:
+                self._bound.add(new.metadata.uid)
+
+    def texts(self) -> Iterator[str]:
+        """What to know of them; nothing where there are none."""
+        if count := len(self._bound):
+            what = "1 volume claim was" if count == 1 else f"{count:,} volume claims were"
+            yield f"{what} bound for the recorded scheduler's nodes: both runs keep these volumes"
 
 
 class RecordedRun:
@@ -173,17 +198,19 @@ def compared(recorded: RecordedRun, other: Configured, own: Configured | None = 
     description = recorded.description
     last = recorded.beginning.micros
     own, measured, came = own or configured_as(description), [], dict[str, str]()
+    volumes = _FollowedVolumes()
     for configured in (own, other):
         run = FreeRun(configured, recorded.beginning.kinds, recorded.victims)
         for change in recorded.external_changes():
             run.apply_external(change)
             last = change.micros
+            volumes.note(change)
             if change.kind is PODS and isinstance(change.new, Pod) and not change.new.is_terminal:
                 came.setdefault(change.new.metadata.uid, _to_decide(change.new))
         measured.append(run.end())
     before, after = measured
     rules = rules_apart(description.feature_gates, other.config.gates)
-    notes = [*recorded.notes, *rules, *_unserved(own, other, Counter(came.values()))]
+    notes = [*recorded.notes, *rules, *_unserved(own, other, Counter(came.values())), *volumes.texts()]
     if description.is_redacted:
         notes.append(HASHED)
     return PolicyComparison(before, after, recorded.beginning.micros, last, notes)
