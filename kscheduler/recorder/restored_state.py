@@ -34,9 +34,7 @@ class SnapshotRestore:
         self._assembly = assembly
         self._stores = stores
         self._kinds = list(stores)
-        self._of_kind: dict[int, deque[KubeObject]] = {}
-        for kind, obj in versions:
-            self._of_kind.setdefault(kind, deque()).append(obj)
+        self._other_versions = versions
         self._versions: list[KubeObject | None] = []
         self._infos: dict[str | int, PodInfo] = {}
 
@@ -45,9 +43,7 @@ class SnapshotRestore:
 
         Raises `KeyError`, `IndexError` or `TypeError` for what no recorder has written.
         """
-        self._versions = [
-            self._of_kind[kind].popleft() if self._of_kind.get(kind) else None for kind in state["versions"]
-        ]
+        self._versions = versions_in(state, self._other_versions)
         self._show_others()
         self._assume(state)
         self._place_pods(state["nodes"])
@@ -201,6 +197,14 @@ class SnapshotRestore:
             return self._versions[name]
         found: KubeObject | None = self._stores[self._kinds[kind]].get(name)
         return found
+
+
+def versions_in(state: Mapping[str, Any], versions: Sequence[tuple[int, KubeObject]]) -> list[KubeObject | None]:
+    """The objects in other versions than the stores', as the state numbers them. `versions`: as they were read."""
+    of_kind: dict[int, deque[KubeObject]] = {}
+    for kind, obj in versions:
+        of_kind.setdefault(kind, deque()).append(obj)
+    return [of_kind[kind].popleft() if of_kind.get(kind) else None for kind in state["versions"]]
 
 
 def _facts(names: Sequence[str], packed: Sequence[Any]) -> tuple[Any, ...]:

@@ -1,129 +1,34 @@
 """Claims to devices in a free run: each configuration allocates by itself, nothing of the recorded one comes back."""
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
-from kscheduler.api.devices import EXTENDED_RESOURCE_CLAIM, ResourceClaim
-from kscheduler.api.kinds import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
-from kscheduler.api.meta import KubeObject
+from kscheduler.api.devices import EXTENDED_RESOURCE_CLAIM
+from kscheduler.api.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from kscheduler.api.well_known import HOSTNAME
-from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import parse_feature_gates
-from kscheduler.config.loader import LoadedConfig, default_configuration, load_bytes
+from kscheduler.config.loader import default_configuration, load_bytes
+from kscheduler.in_memory.claims import claim_keys
 from kscheduler.recorder.alternatives.comparing import PolicyComparison
-from kscheduler.recorder.alternatives.free_run import ExternalChange, FreeRun
 from kscheduler.recorder.report.other_policy import comparison_answer, comparison_text
-from kscheduler.recorder.step_clock import MICROS
-from tests.builders import make_node, make_pod
-from tests.plugins.dynamic_resources.stage import allocation, claim, device_class, devices_of, exactly
-
-Tree = dict[str, Any]
-KINDS: Final = [NODES, PODS, DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS]
-PACKED: Final = b"""apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: kscheduler
-  plugins: {score: {disabled: [{name: "*"}], enabled: [{name: NodeResourcesFit}]}}
-  pluginConfig:
-  - name: NodeResourcesFit
-    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
-"""
-SPREAD: Final = default_configuration("kscheduler", parse_feature_gates("", version="1.37"))
-# What drivers say of a device.
-READY: Final = {"driver": "gpu.example.com", "pool": "n0", "device": "gpu-0", "conditions": []}
-
-
-class Recording:
-    """What happened, a second at a time: changes that a run is given."""
-
-    def __init__(self, nodes: int = 2, devices: int = 2) -> None:
-        self.second = 1
-        self.changes: list[ExternalChange] = []
-        self._now: dict[tuple[Kind, str], KubeObject] = {}
-        self.put(DEVICE_CLASSES, device_class())
-        for name in [f"n{number}" for number in range(nodes)]:
-            self.put(NODES, make_node(name, labels={HOSTNAME: name}))
-            self.put(RESOURCE_SLICES, devices_of(name, *[f"gpu-{number}" for number in range(devices)]))
-
-    def put(self, kind: Kind, new: KubeObject) -> None:
-        """It is there, or is another one now."""
-        self._change(kind, new.key, new)
-
-    def remove(self, kind: Kind, key: str) -> None:
-        """It is gone."""
-        self._change(kind, f"default/{key}", None)
-
-    def _change(self, kind: Kind, key: str, new: Any) -> None:
-        old: Any = self._now.pop((kind, key), None)
-        if new is not None:
-            self._now[kind, key] = new
-        self.changes.append(ExternalChange(self.second * MICROS, kind, old, new))
-
-    def pod(self, name: str, *claims: str, **fields: Any) -> None:
-        """A pod comes or changes, with claims of these names."""
-        entries = [{"name": each, "resourceClaimName": each} for each in claims]
-        self.put(PODS, make_pod(name, **({"resourceClaims": entries, "requests": {"cpu": "1"}} | fields)))
-
-    def claim(self, name: str, *devices: str, users: tuple[str, ...] = (), owner: str = "", **more: Any) -> None:
-        """A claim comes or changes; it has these devices (`n0/gpu-0`), and is reserved for these pods."""
-        node = devices[0].partition("/")[0] if devices else ""
-        held = allocation(node, *[each.partition("/")[2] for each in devices]) if devices else None
-        status: Tree = {"reservedFor": [{"resource": "pods", "name": user, "uid": f"uid-of-{user}"} for user in users]}
-        meta: Tree = dict(more.pop("metadata", {}))
-        if owner:
-            of = {"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": f"uid-of-{owner}", "controller": True}
-            meta["ownerReferences"] = [of]
-        count = exactly(count=more.pop("count", 1))
-        self.put(RESOURCE_CLAIMS, claim(name, count, allocated=held, metadata=meta, status=status | more))
-
-    def wait(self, seconds: int = 1) -> None:
-        """Time goes on; the queue is flushed as often as in the service."""
-        for _ in range(seconds):
-            self.second += 1
-            self.changes.append(ExternalChange(self.second * MICROS, None, is_net=True))
-
-
-def played(recording: Recording, config: LoadedConfig = SPREAD, victims: frozenset[str] = frozenset()) -> FreeRun:
-    """All of it, under this configuration."""
-    run = FreeRun(Configured(config), KINDS, victims)
-    for change in recording.changes:
-        run.apply_external(change)
-        held = list(held_devices(run))
-        assert len(held) == len(set(held)), f"twice: {held}"
-    return run
-
-
-def held_devices(run: FreeRun) -> Iterator[str]:
-    for each in run.assembly.cache.devices.claims.allocated():
-        assert each.status.allocation is not None
-        yield from (f"{found.pool}/{found.device}" for found in each.status.allocation.devices.results)
-
-
-def found(run: FreeRun, name: str) -> ResourceClaim | None:
-    return run.assembly.cache.devices.claims.get(f"default/{name}")
-
-
-def devices_in(run: FreeRun, name: str) -> list[str]:
-    """The devices that a claim has."""
-    known = found(run, name)
-    if known is None or known.status.allocation is None:
-        return []
-    return [f"{each.pool}/{each.device}" for each in known.status.allocation.devices.results]
-
-
-def users_of(run: FreeRun, name: str) -> list[str]:
-    known = found(run, name)
-    return [] if known is None else [user.name for user in known.status.reserved_for]
-
-
-def node_of(run: FreeRun, name: str) -> str:
-    pod = run.pod_of(f"default/{name}")
-    assert pod is not None
-    return pod.spec.node_name
+from tests.builders import make_pod
+from tests.plugins.dynamic_resources.stage import allocation, claim, device_class, devices_of
+from tests.recorder.claim_changes import (
+    PACKED,
+    READY,
+    SPREAD,
+    Recording,
+    Tree,
+    devices_in,
+    found,
+    held_devices,
+    node_of,
+    played,
+    users_of,
+)
 
 
 def two_small_ones_and_a_large_one(recording: Recording | None = None) -> Recording:
@@ -267,39 +172,62 @@ def test_what_was_chosen_for_a_pod_that_waits_when_the_recording_begins_is_chose
 
 def test_a_pod_that_is_evicted_here_gives_its_devices_back_for_good() -> None:
     recording = Recording(nodes=1)
-    recording.claim("low", "n0/gpu-0", "n0/gpu-1", users=("low",), owner="low", count=2)
-    recording.pod("low", "low", node="n0", priority=0, requests={"cpu": "3"})
+    recording.claim("low", "n0/gpu-0", users=("low",), owner="low")
+    recording.claim("shared", "n0/gpu-1", users=("low",))
+    recording.pod("low", "low", "shared", node="n0", priority=0, requests={"cpu": "3"})
     recording.pod("high", priority=9, requests={"cpu": "3"})
     recording.wait(5)
-    recording.claim("low", "n0/gpu-0", "n0/gpu-1", users=("low",), owner="low", count=2, devices=[READY])
+    recording.claim("low", "n0/gpu-0", users=("low",), owner="low", devices=[READY])
+    recording.claim("shared", "n0/gpu-1", users=("low",), metadata={"labels": {"of": "somebody"}})
     recording.claim("late", count=2)
     recording.pod("late", "late")
     recording.wait(5)
     run = played(recording)
     assert run.measured.evicted == [("default/low", "default/high")]
     assert (node_of(run, "high"), node_of(run, "late")) == ("n0", "n0")
-    assert found(run, "low") is None
+    assert (found(run, "low"), users_of(run, "shared")) == (None, [])
     assert devices_in(run, "late") == ["n0/gpu-0", "n0/gpu-1"]
 
 
-def test_a_pod_that_only_the_recorded_scheduler_has_evicted_keeps_its_devices() -> None:
-    recording = Recording(nodes=1, devices=1)
+@pytest.mark.parametrize("scheduler", ["kscheduler", "other"])
+def test_a_pod_that_only_the_recorded_scheduler_has_evicted_keeps_its_devices(scheduler: str) -> None:
+    recording = Recording(nodes=1)
     recording.claim("own", "n0/gpu-0", users=("victim",), owner="victim")
-    recording.pod("victim", "own", node="n0")
+    recording.claim("shared", "n0/gpu-1", users=("victim",))
+    recording.pod("victim", "own", "shared", node="n0", schedulerName=scheduler)
     recording.remove(PODS, "victim")
     recording.claim("own", owner="victim", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     recording.remove(RESOURCE_CLAIMS, "own")
+    recording.claim("shared")
+    recording.remove(RESOURCE_CLAIMS, "shared")
     recording.claim("late")
     recording.pod("late", "late")
     recording.wait(2)
     run = played(recording, victims=frozenset({"uid-of-victim"}))
     assert (devices_in(run, "own"), users_of(run, "own")) == (["n0/gpu-0"], ["victim"])
+    assert (devices_in(run, "shared"), users_of(run, "shared")) == (["n0/gpu-1"], ["victim"])
     assert list(run.end().pending) == ["default/late"]
+
+
+def test_a_pod_that_waits_here_keeps_the_claim_that_the_recorded_victim_had() -> None:
+    recording = Recording(nodes=1)
+    recording.pod("blocker", node="n0", requests={"cpu": "4"})
+    recording.claim("own", owner="victim")
+    recording.pod("victim", "own")
+    recording.claim("own", owner="victim", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    recording.remove(RESOURCE_CLAIMS, "own")
+    recording.remove(PODS, "victim")
+    recording.remove(PODS, "blocker")
+    recording.wait(20)
+    run = played(recording, victims=frozenset({"uid-of-victim"}))
+    assert (node_of(run, "victim"), devices_in(run, "own")) == ("n0", ["n0/gpu-0"])
 
 
 def test_an_unused_allocation_that_keeps_its_pod_from_every_node_is_freed() -> None:
     recording = Recording(nodes=2, devices=1)
     recording.claim("a", "n1/gpu-0")
+    recording.claim("a", "n1/gpu-0", metadata={"labels": {"of": "somebody"}})
+    assert devices_in(played(recording), "a") == ["n1/gpu-0"]
     recording.pod("blocker", requests={"cpu": "4"}, node="n1")
     recording.pod("a", "a")
     recording.wait(20)
@@ -318,6 +246,52 @@ def test_a_name_that_a_new_claim_has_taken_over_is_that_claim_s() -> None:
     recording.pod("b", "a")
     run = played(recording)
     assert (devices_in(run, "a"), users_of(run, "a")) == (["n0/gpu-0"], ["b"])
+
+
+def test_a_claim_of_a_name_that_came_again_in_a_gap_is_another_one() -> None:
+    recording = Recording(nodes=1)
+    recording.claim("a")
+    recording.pod("before", "a")
+    recording.claim("a", metadata={"uid": "another"})
+    run = played(recording)
+    assert (devices_in(run, "a"), users_of(run, "a")) == ([], [])
+
+
+def test_a_claim_that_was_written_in_a_gap_for_a_pod_that_is_decided_here_has_no_devices() -> None:
+    recording = Recording(nodes=1)
+    recording.pod("a", "a", nodeSelector={"no": "node"})
+    recording.claim("a", "n0/gpu-0", users=("a",))
+    run = played(recording)
+    assert (devices_in(run, "a"), users_of(run, "a")) == ([], [])
+
+
+def test_a_claim_of_another_scheduler_s_pod_has_the_devices_that_were_recorded_last() -> None:
+    recording = Recording(nodes=1)
+    recording.pod("foreign", "foreign", schedulerName="other")
+    for device in ("n0/gpu-0", "n0/gpu-1"):
+        recording.claim("foreign", device, users=("foreign",))
+    assert devices_in(played(recording), "foreign") == ["n0/gpu-1"]
+
+
+def test_what_drivers_report_is_known_of_devices_that_this_run_has_chosen_too() -> None:
+    recording = Recording(nodes=1)
+    for name, device in (("same", "gpu-0"), ("else", "gpu-0")):
+        recording.claim(name)
+        recording.pod(name, name)
+        recording.claim(name, f"n0/{device}", users=(name,), devices=[READY])
+    run = played(recording)
+    reports = {name: found(run, name).status.devices for name in ("same", "else")}  # type: ignore[union-attr]
+    assert devices_in(run, "else") == ["n0/gpu-1"]
+    assert (len(reports["same"]), len(reports["else"])) == (1, 0)
+
+
+def test_what_the_recorded_scheduler_writes_is_no_event() -> None:
+    recording = Recording(nodes=1)
+    recording.claim("a")
+    recording.pod("a", "a", nodeSelector={"no": "node"})
+    recording.claim("a", "n0/gpu-0", users=("a",))
+    run = played(recording)
+    assert run.assembly.cache.devices.claims.changes == 1
 
 
 RESOURCE: Final = "example.com/gpu"
@@ -342,6 +316,7 @@ def with_extended_resources() -> Recording:
     recording.claim("a-extended", "n1/gpu-0", users=("a",), owner="a", metadata=marked)
     recording.put(PODS, extended("a", claim_name="a-extended"))
     recording.put(PODS, extended("b"))
+    recording.put(PODS, extended("old", node="n0", claim_name="old-extended"))
     recording.wait(2)
     return recording
 
@@ -353,6 +328,7 @@ def test_a_claim_for_extended_resources_is_this_run_s_own() -> None:
     assert found(run, "a-extended") is None
     assert sorted(held_devices(run)) == ["n0/gpu-0", "n1/gpu-0"]
     assert node_of(run, "a") == "n1"
+    assert next(claim_keys(run.pod_of("default/old") or extended("old"))) == "default/old-extended"
     pod = run.pod_of("default/a")
     assert pod is not None
     assert pod.status.extended_resource_claim_status is not None
@@ -379,16 +355,20 @@ def test_a_recorded_claim_for_extended_resources_of_a_pod_that_waits_is_left_out
     run = played(recording, config)
     assert node_of(run, "a") == "n0"
     assert found(run, "a-extended") is None
+    assert run.measured.decisions == 1
 
 
-def test_a_pod_that_takes_the_place_of_a_recorded_victim_frees_what_that_one_held() -> None:
+@pytest.mark.parametrize("owner", ["web-0", ""], ids=["its own", "shared"])
+def test_a_pod_that_takes_the_place_of_a_recorded_victim_frees_what_that_one_held(owner: str) -> None:
     """A StatefulSet's pod comes again under its name, while the victim is still here."""
     recording = Recording(nodes=1, devices=1)
-    recording.claim("old", "n0/gpu-0", users=("web-0",), owner="web-0")
+    recording.claim("old", "n0/gpu-0", users=("web-0",), owner=owner)
     recording.pod("web-0", "old", node="n0")
     recording.remove(PODS, "web-0")
+    recording.remove(RESOURCE_CLAIMS, "old")
     recording.claim("new")
+    assert devices_in(played(recording, victims=frozenset({"uid-of-web-0"})), "old") == ["n0/gpu-0"]
     recording.pod("web-0", "new", uid="again")
     recording.wait(2)
     run = played(recording, victims=frozenset({"uid-of-web-0"}))
-    assert (devices_in(run, "old"), devices_in(run, "new")) == ([], ["n0/gpu-0"])
+    assert (found(run, "old"), devices_in(run, "new")) == (None, ["n0/gpu-0"])

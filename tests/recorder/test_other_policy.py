@@ -52,6 +52,7 @@ def test_the_same_configuration_makes_no_difference(recording: Path) -> None:
     assert found.before.placed == found.after.placed
     assert found.before.pending == found.after.pending
     assert found.before.evicted == found.after.evicted
+    assert found.notes == []
     assert len(found.before.placed) > 50
 
 

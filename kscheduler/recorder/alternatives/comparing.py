@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from kscheduler.api.core import Pod
-from kscheduler.api.kinds import PODS
+from kscheduler.api.kinds import PODS, Kind
+from kscheduler.api.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim, StorageClass
 from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.recorder.alternatives.free_run import ExternalChange, FreeRun
@@ -16,6 +17,7 @@ from kscheduler.recorder.entries import Op, Verb
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.recorded_configuration import RecordedConfiguration, configured_as
 from kscheduler.recorder.replaying.replay import Beginning, RecordingError
+from kscheduler.recorder.restored_state import versions_in
 from kscheduler.recorder.segments import SegmentName, SegmentReader
 from kscheduler.scheduling.attempt_events import EvictionStep
 
@@ -55,6 +57,30 @@ class PolicyComparison:
 def _node(placed: Mapping[str, PodPlacement], uid: str) -> str:
     found = placed.get(uid)
     return "" if found is None else found.node
+
+
+class _FollowedVolumes:
+    """Volume claims that waited for their first pod and were bound in the recording: both runs keep that."""
+
+    def __init__(self) -> None:
+        self._waiting_classes: set[str] = set()
+        self._bound: set[str] = set()
+
+    def note(self, change: ExternalChange) -> None:
+        """Something happens."""
+        old, new = change.old, change.new
+        if isinstance(new, StorageClass) and new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
+            self._waiting_classes.add(new.metadata.name)
+        elif isinstance(new, PersistentVolumeClaim) and isinstance(old, PersistentVolumeClaim):
+            is_bound_now = bool(new.spec.volume_name) and not old.spec.volume_name
+            if is_bound_now and new.storage_class in self._waiting_classes:
+                self._bound.add(new.metadata.uid)
+
+    def texts(self) -> Iterator[str]:
+        """What to know of them; nothing where there are none."""
+        if count := len(self._bound):
+            what = "1 volume claim was" if count == 1 else f"{count:,} volume claims were"
+            yield f"{what} bound for the recorded scheduler's nodes: both runs keep these volumes"
 
 
 class RecordedRun:
@@ -113,7 +139,7 @@ class RecordedRun:
                 if is_begun and (is_first or beginning.lost):
                     if beginning.lost:
                         self._note(f"{path.name}: {beginning.lost} entries are missing before it")
-                    yield from _of_snapshot(beginning, stores)
+                    yield from of_snapshot(beginning, stores)
             elif op in (Op.DIGEST, Op.LOST, Op.SNAPSHOT):
                 continue
             else:
@@ -146,13 +172,22 @@ class RecordedRun:
             yield ExternalChange(micros, kind, old, new)
 
 
-def _of_snapshot(beginning: Beginning, stores: dict[int, dict[str, Any]]) -> Iterator[ExternalChange]:
+def of_snapshot(beginning: Beginning, stores: dict[int, dict[str, Any]]) -> Iterator[ExternalChange]:
     """Everything that was there. Pods come last, those on nodes first: a pod that waits is decided about at once."""
     found = [(beginning.kinds[number], number, obj) for number, objects in beginning.stored for obj in objects]
+    found += _written_claims(beginning)
     found.sort(key=lambda each: 0 if each[0] is not PODS else 1 if each[2].spec.node_name else 2)
     for kind, number, obj in found:
         stores.setdefault(number, {})[obj.key] = obj
         yield ExternalChange(beginning.micros, kind, None, obj)
+
+
+def _written_claims(beginning: Beginning) -> Iterator[tuple[Kind, int, Any]]:
+    """Claims as the scheduler had written them, where the watch had not shown that yet: their devices are taken."""
+    versions = versions_in(beginning.state, beginning.versions) if beginning.state.get("assumed claims") else []
+    for number, name in beginning.state.get("assumed claims", ()):
+        if isinstance(name, int) and versions[name] is not None:
+            yield beginning.kinds[number], number, versions[name]
 
 
 def compared(recorded: RecordedRun, other: Configured, own: Configured | None = None) -> PolicyComparison:
@@ -163,17 +198,19 @@ def compared(recorded: RecordedRun, other: Configured, own: Configured | None = 
     description = recorded.description
     last = recorded.beginning.micros
     own, measured, came = own or configured_as(description), [], dict[str, str]()
+    volumes = _FollowedVolumes()
     for configured in (own, other):
         run = FreeRun(configured, recorded.beginning.kinds, recorded.victims)
         for change in recorded.external_changes():
             run.apply_external(change)
             last = change.micros
+            volumes.note(change)
             if change.kind is PODS and isinstance(change.new, Pod) and not change.new.is_terminal:
                 came.setdefault(change.new.metadata.uid, _to_decide(change.new))
         measured.append(run.end())
     before, after = measured
     rules = rules_apart(description.feature_gates, other.config.gates)
-    notes = [*recorded.notes, *rules, *_unserved(own, other, Counter(came.values()))]
+    notes = [*recorded.notes, *rules, *_unserved(own, other, Counter(came.values())), *volumes.texts()]
     if description.is_redacted:
         notes.append(HASHED)
     return PolicyComparison(before, after, recorded.beginning.micros, last, notes)

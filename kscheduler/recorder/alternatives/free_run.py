@@ -260,7 +260,7 @@ class FreeRun:
         if pod.spec.node_name and here is None:
             return pod  # it comes as it came, on a node since before the recording
         named = None if here is None else here.status.extended_resource_claim_status
-        if status.extended_resource_claim_status is not named and not (here and self._is_as_recorded(here)):
+        if status.extended_resource_claim_status is not named:
             status = msgspec.structs.replace(status, extended_resource_claim_status=named)
         if here is None:
             return pod if status is pod.status else msgspec.structs.replace(pod, status=status)

@@ -99,6 +99,7 @@ class Beginning:
     kinds: list[Kind] = field(default_factory=list)
     stored: list[tuple[int, list[Any]]] = field(default_factory=list)
     versions: list[tuple[int, Any]] = field(default_factory=list)
+    state: Mapping[str, Any] = field(default_factory=dict)
 
     def add(self, entry: Entry) -> Mapping[str, Any] | None:
         """Returns the state, with which the snapshot is complete."""
@@ -116,7 +117,8 @@ class Beginning:
         elif part == "versions":
             self.versions += [(rest[0], obj) for obj in self._read(*rest)]
         elif part == "state":
-            return rest[0]  # type: ignore[no-any-return]
+            self.state = rest[0]
+            return self.state
         return None
 
     def _read(self, number: int, packed: Sequence[Any]) -> list[Any]:
