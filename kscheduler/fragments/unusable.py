@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from kscheduler.fragments.class_devices import ClassDevices, DeviceGroup
 from kscheduler.fragments.fragmentation import OTHERS, ResourceFragmentation, class_in
 from kscheduler.fragments.typical_requests import Ignores, Pods, Requests, all_count, typical_requests
+from kscheduler.framework.nodes.exact_sums import exact_sum
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.state.cache import Cache
 
@@ -142,13 +143,13 @@ class _FreeAmounts:
         wasted = ~self._usable[index] & ~self._cordoned & (free > 0)
         scarcest = self._short[index].argmax(axis=0)
         amounts = {
-            self._lacked[each]: int(free[wasted & (scarcest == each)].sum()) for each in np.unique(scarcest[wasted])
+            self._lacked[each]: exact_sum(free[wasted & (scarcest == each)]) for each in np.unique(scarcest[wasted])
         }
         yield ResourceFragmentation(
             resource=self.names[index],
-            allocatable=int(there.sum()),
-            free=int(free.sum()),
-            cordoned=int(free[self._cordoned].sum()),
+            allocatable=exact_sum(there),
+            free=exact_sum(free),
+            cordoned=exact_sum(free[self._cordoned]),
             fragmented=self._fragmented(index, free),
             lacking=amounts,
             driver=driver,

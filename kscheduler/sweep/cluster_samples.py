@@ -5,16 +5,18 @@ mean, a sample has the weight of the time until the next one.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from kscheduler.api.core import Pod
+from kscheduler.assembly import Assembly
 from kscheduler.fragments.typical_requests import pods_on_nodes
 from kscheduler.fragments.unusable import finished, fragments
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.recorder.alternatives.run_measurements import nodes_in_use
-from kscheduler.state.cache import Cache
+from kscheduler.scheduling.profile import ignores_resource
 
 FIRST_INTERVAL_SECONDS: Final = 60.0
 _SAMPLES_PER_INTERVAL: Final = 200
@@ -37,17 +39,18 @@ class ClusterSample(msgspec.Struct, frozen=True):
     gpus_unusable: float | None
 
 
-def sample_of(cache: Cache, pods: Iterable[Pod], gpu: str) -> ClusterSample:
+def sample_of(assembly: Assembly, pods: Iterable[Pod], gpu: str) -> ClusterSample:
     """`pods`: those that wait, perhaps among others; `gpu`: the extended resource that counts GPUs."""
     waiting = [PodInfo(pod) for pod in pods if not pod.spec.node_name]
+    cache, ignores = assembly.cache, partial(ignores_resource, assembly.profiles)
     in_use, nodes, rows = nodes_in_use(cache), cache.nodes, cache.nodes.rows()
-    computation = fragments(cache, None, lambda: pods_on_nodes(cache), lambda: waiting)
+    computation = fragments(cache, None, lambda: pods_on_nodes(cache), lambda: waiting, ignores)
     found = {each.resource: each for each in finished(computation)}
     allocated, unusable = dict[str, float | None](), dict[str, float | None]()
     free_gpus: float | None = None
     for resource in (*_RESOURCES, gpu):
-        has = int(nodes.amounts(nodes.allocatable, resource, rows).sum())
-        asked = int(nodes.amounts(nodes.requested, resource, rows).sum())
+        has = nodes.total(nodes.allocatable, resource, rows)
+        asked = nodes.total(nodes.requested, resource, rows)
         allocated[resource] = 100 * asked / has if has else None
         of_resource = found.get(resource)
         lost = of_resource.unusable if of_resource is not None else 0

@@ -143,8 +143,7 @@ def _trace_values(spec: RunSpec, workload: TraceWorkload | SyntheticWorkload) ->
         for number, (task, placement) in enumerate(zip(run.tasks, placements, strict=True))
         if not placement.node
     ]
-    cache = player.assembly.cache
-    sample = sample_of(cache, [*player.cluster.pods(), *waiting], GPU)
+    sample = sample_of(player.assembly, [*player.cluster.pods(), *waiting], GPU)
     total = WHOLE * sum(machine.gpus for machine in run.nodes)
     return {
         **msgspec.structs.asdict(sample),

@@ -62,7 +62,7 @@ class TimedRun:
         return self.run.end()
 
     def _sample(self, now: float) -> None:
-        self.samples.add(sample_of(self.run.assembly.cache, self.run.pods(), self._gpu), now)
+        self.samples.add(sample_of(self.run.assembly, self.run.pods(), self._gpu), now)
 
 
 # --- recordings -------------------------------------------------------------------------------------------------------

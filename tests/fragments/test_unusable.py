@@ -124,6 +124,18 @@ def test_a_pod_that_asks_for_more_than_an_int64_holds_fits_nowhere_and_is_no_fai
     assert lacking(found[OF_CLASS, ""]) == (1, 0, {"cpu": 1})
 
 
+def test_what_is_free_on_several_nodes_may_be_more_than_an_int64_holds() -> None:
+    """The pod fits on n0; n1 and n2 have no CPU, n3 and n4 are cordoned."""
+    cordoned = {"spec": {"unschedulable": True}}
+    stage = stage_of(
+        n0={"cpu": "4", "a.b/c": "8E"},
+        **{name: {"cpu": "0", "a.b/c": "8E"} for name in ("n1", "n2")},
+        **{name: {"cpu": "4", "a.b/c": "8E", **cordoned} for name in ("n3", "n4")},
+    )
+    found = found_on(stage, make_pod("waits", requests={"cpu": "1", "a.b/c": "1"}))["a.b/c", ""]
+    assert (found.allocatable, *lacking(found)) == (40 * 10**18, 40 * 10**18, 16 * 10**18, {"cpu": 16 * 10**18})
+
+
 def test_a_resource_lacks_only_pods_whose_profile_looks_at_it() -> None:
     """n0 has none of the licence that both pods ask for, and n1 no CPU; the profile `mine` leaves the licence out."""
     stage = stage_of(n0={"cpu": "4"}, n1={"cpu": "0", "a.b/licence": "1"})

@@ -9,7 +9,8 @@ from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import parse_feature_gates
-from kscheduler.config.loader import LoadedConfig, default_configuration, load_bytes
+from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree, load_bytes
+from kscheduler.config.types import API_VERSION, KIND
 from kscheduler.recorder.alternatives.comparing import PolicyComparison
 from kscheduler.recorder.alternatives.free_run import ExternalChange, FreeRun
 from kscheduler.recorder.alternatives.run_measurements import RunMeasurements
@@ -89,3 +90,40 @@ def test_the_table_says_which_policy_leaves_less_of_no_use(both: tuple[RunMeasur
     for words in ("of all, free but not for a typical pod", "of all, free but not for any of them"):
         assert lines[lines.index(words) + 1] == "nvidia.com/gpu 44.4% 22.2%"
     assert lines[lines.index("of all, free at the end") + 1] == "nvidia.com/gpu 66.7% 66.7%"
+
+
+LICENCE: Final = "a.b/licence"
+
+
+def with_ignored(*resources: str) -> LoadedConfig:
+    args = {"name": "NodeResourcesFit", "args": {"ignoredResources": list(resources)}}
+    profiles = [{"schedulerName": "kscheduler", "pluginConfig": [args]}]
+    return from_tree({"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles}, "test")
+
+
+def run_with(config: LoadedConfig, *objects: tuple[Kind, KubeObject]) -> RunMeasurements:
+    run = FreeRun(Configured(config), [NODES, PODS], frozenset())
+    for second, (kind, new) in enumerate(objects, start=1):
+        run.apply_external(ExternalChange(second * MICROS, kind, None, new))
+    return run.end()
+
+
+@pytest.mark.parametrize(
+    ("ignored", "lacking"), [((), {"other": 4000}), ((LICENCE,), {})], ids=["looked at", "ignored"]
+)
+def test_a_resource_that_the_profile_ignores_makes_nothing_unusable(
+    ignored: tuple[str, ...], lacking: dict[str, int]
+) -> None:
+    node = make_node("n", cpu="4")
+    pod = make_pod("p", requests={"cpu": "0", LICENCE: "1"})
+    waits = make_pod("waits", requests={"cpu": "4", LICENCE: "1"}, schedulingGates=[{"name": "a.b/gate"}])
+    measured = run_with(with_ignored(*ignored), (NODES, node), (PODS, pod), (PODS, waits))
+    assert [each.lacking for each in measured.fragments[-1] if each.resource == "cpu"] == [lacking]
+
+
+def test_nodes_whose_pods_request_more_than_an_int64_holds_are_not_used_below_zero() -> None:
+    objects: list[tuple[Kind, KubeObject]] = []
+    for name in ("a", "b"):
+        objects.append((NODES, make_node(f"n-{name}", memory="8E")))
+        objects.append((PODS, make_pod(f"p-{name}", node=f"n-{name}", uid=f"p-{name}", requests={"memory": "6E"})))
+    assert run_with(default_configuration("kscheduler"), *objects).samples[-1].use["memory"] == 0.75

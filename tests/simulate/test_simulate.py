@@ -133,6 +133,17 @@ def test_pods_that_wait_and_new_ones_get_nodes(play: Play) -> None:
     assert tree["room"]["before"]["cpu"]["requested"] == 0
 
 
+def test_the_room_of_nodes_that_have_more_together_than_an_int64_holds(play: Play) -> None:
+    objects = [node("a"), node("b"), *(pod(f"on-{name}", on=name) for name in "ab")]
+    for each in objects[:2]:
+        each["status"]["allocatable"] |= {"a.b/c": "8E", "pods": "8E"}
+    for each in objects[2:]:
+        each["spec"]["containers"][0]["resources"]["requests"]["a.b/c"] = "9E"
+    room = play(objects=objects)["room"]["after"]
+    assert room["a.b/c"] == {"allocatable": 16 * 10**18, "requested": 18 * 10**18}
+    assert room["pods"] == {"allocatable": 16 * 10**18, "requested": 2}
+
+
 def test_who_stays_pending_says_why(play: Play) -> None:
     tree = play(objects=[node("a"), pod("large", cpu="9"), pod("gated", schedulingGates=[{"name": "x/quota"}])])
     messages = {each["pod"]: each["message"] for each in tree["pending"]}

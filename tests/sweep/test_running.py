@@ -281,3 +281,26 @@ def test_what_is_a_group_is_as_recorded_unless_the_policy_says_otherwise() -> No
     assert [each.pod_group_apis for each in found] == [("volcano",), ("scheduler-plugins",)]
     assert [each.topology_levels for each in found] == [(("example.com/rack",),)] * 2
     assert found[0].parallelism != 3
+
+
+# --- samples ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ignored", "unusable"), [([], 100.0), (["a.b/licence"], 0.0)], ids=["looked at", "ignored"])
+def test_a_resource_that_the_profile_ignores_makes_nothing_unusable(ignored: list[str], unusable: float) -> None:
+    """No node has the licence that all pods ask for."""
+    tree = default_profile()
+    tree["profiles"][0]["pluginConfig"] = [{"name": "NodeResourcesFit", "args": {"ignoredResources": ignored}}]
+    pods = (GeneratedPods(1, {"cpu": "1", "a.b/licence": "1"}),)
+    row = run(spec(replace(DEFAULT, configuration=json.dumps(tree)), replace(SHOP, pods=pods)))
+    assert row.error == ""
+    assert row.cpu_unusable is not None
+    assert abs(row.cpu_unusable - unusable) < 5
+
+
+def test_nodes_that_have_more_together_than_an_int64_holds_are_used_in_part() -> None:
+    nodes = (GeneratedNodes(3, {"cpu": "4", "memory": "8E"}),)
+    row = run(spec(workload=replace(SHOP, nodes=nodes, pods=(GeneratedPods(1, {"cpu": "1", "memory": "1E"}),))))
+    assert row.error == ""
+    assert row.memory_allocated is not None
+    assert 0 < row.memory_allocated <= 100

@@ -26,6 +26,7 @@ from kscheduler.api.well_known import HOSTNAME, ZONE
 from kscheduler.bounded import RecentlyUsed
 from kscheduler.framework.nodes.amount_numbers import AmountNumbers
 from kscheduler.framework.nodes.change_log import ChangeLog
+from kscheduler.framework.nodes.exact_sums import exact_sum
 from kscheduler.framework.nodes.interned import Interned
 from kscheduler.framework.nodes.label_column import LabelColumn, Mask
 from kscheduler.framework.nodes.node_info import NodeInfo
@@ -217,6 +218,10 @@ class NodeTable:
         """
         index = self.resources.get(resource)
         return np.zeros(len(rows), dtype=np.int64) if index is None else column[index][rows]
+
+    def total(self, column: NDArray[np.int64], resource: str, rows: Rows) -> int:
+        """The sum of `amounts`, exact also where an int64 would wrap."""
+        return exact_sum(self.amounts(column, resource, rows))
 
     def amounts_at(self, row: int) -> int:
         """A number for the row's allocatable and requested amounts: rows with the same number have equal amounts."""

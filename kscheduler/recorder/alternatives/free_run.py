@@ -13,6 +13,7 @@ mix of typical pods that FragmentationAware learns: it looks at the cluster in m
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -43,7 +44,7 @@ from kscheduler.scheduling.attempt_events import EvictionStep, PodNotScheduled
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.observers import hears
 from kscheduler.scheduling.pod_log import PodLog
-from kscheduler.scheduling.profile import device_counter
+from kscheduler.scheduling.profile import device_counter, ignores_resource
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 SAMPLE_SECONDS: Final = 60.0
@@ -182,9 +183,9 @@ class FreeRun:
         return self.assembly.queue.statistics().backoff > 0
 
     def _fragments(self) -> tuple[ResourceFragmentation, ...]:
-        cache = self.assembly.cache
+        cache, ignores = self.assembly.cache, partial(ignores_resource, self.assembly.profiles)
         waiting = [PodInfo(pod) for pod in self._cluster.pods() if not pod.spec.node_name]
-        found = finished(fragments(cache, self._devices, lambda: pods_on_nodes(cache), lambda: waiting))
+        found = finished(fragments(cache, self._devices, lambda: pods_on_nodes(cache), lambda: waiting, ignores))
         return (*found, *self._used_up(found))
 
     def _used_up(self, found: Sequence[ResourceFragmentation]) -> Iterator[ResourceFragmentation]:

@@ -159,8 +159,8 @@ def _use(table: NodeTable, used: Iterable[int]) -> dict[str, float]:
     chosen = rows[[row in set(used) for row in rows.tolist()]] if len(rows) else rows
     found = {}
     for resource in _RESOURCES:
-        has = int(table.amounts(table.allocatable, resource, chosen).sum()) if len(chosen) else 0
-        requested = int(table.amounts(table.requested, resource, chosen).sum()) if len(chosen) else 0
+        has = table.total(table.allocatable, resource, chosen) if len(chosen) else 0
+        requested = table.total(table.requested, resource, chosen) if len(chosen) else 0
         found[resource] = requested / has if has else 0.0
     return found
 

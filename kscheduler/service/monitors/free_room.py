@@ -184,7 +184,7 @@ class FreeRoom:
                     self._resources.setdefault(name)
         for name in {**self._resources, **nodes.resources}:
             for state, column in (("allocatable", nodes.allocatable), ("requested", nodes.requested)):
-                amount = _in_unit(name, int(nodes.amounts(column, name, rows).sum()))
+                amount = _in_unit(name, nodes.total(column, name, rows))
                 labels = (*self._named(name), state)
                 values[labels] = values.get(labels, 0.0) + amount
         return values

@@ -374,6 +374,19 @@ def test_a_resource_is_nowhere_only_where_no_node_has_any_and_a_pair_leaves_the_
     ]
 
 
+def test_nodes_that_have_more_together_than_an_int64_holds_are_said_to_have_it() -> None:
+    taint = {"key": "a.b/c", "value": "", "effect": "NoSchedule"}
+    nodes = [node_tree("a"), node_tree("b", taints=[taint]), node_tree("c", taints=[taint])]
+    for node in nodes[1:]:
+        node["status"]["allocatable"]["a.b/c"] = "8E"
+    pod = pod_tree()
+    pod["spec"]["containers"][0]["resources"]["requests"]["a.b/c"] = "9E"
+    (nowhere,) = [each for each in queried(pod, nodes=nodes)[0] if each["kind"] == "request"]
+    assert nowhere["text"].endswith(
+        "have none free (2 nodes have 16000000000000000000 in all, 16000000000000000000 free)"
+    )
+
+
 def test_a_manifest_has_no_command() -> None:
     found, _ = queried(pod_tree(cpu="3"), nodes=[node_tree("a", cpu="2")], situation=Situation(pod_state=PodState.NEW))
     assert command("request", found) == ""

@@ -91,6 +91,15 @@ def test_an_extended_resource_has_a_picture_of_its_own_and_nodes_without_it_have
     assert heat.letters("nvidia.com/gpu") == "nn"
 
 
+def test_what_an_int64_cannot_hold_is_requested_and_there() -> None:
+    cache, heat = cluster(["a"])
+    for number in range(2):
+        cache.add_node(make_node(f"g{number}", **{"a.b/c": "8E"}))
+        cache.add_pod(make_pod(f"p{number}", node=f"g{number}", uid=f"p{number}", requests={"a.b/c": "9E"}))
+    (found,) = heat.extended()
+    assert (found.requested, found.there) == (18 * 10**18, 16 * 10**18)
+
+
 def test_a_class_of_devices_has_a_picture_of_its_own() -> None:
     stage = Stage(device_class(), devices_of("n0", "a", "b"), devices_of("n1", "a"), nodes=3)
     stage.put(claim(allocated=allocation("n0", "a")))

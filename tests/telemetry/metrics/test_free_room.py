@@ -1,7 +1,7 @@
 """What nodes have and what of it is of no use: walked when somebody scrapes, with a bound for every name."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,7 +10,13 @@ import structlog
 from kscheduler.aio import VirtualClock
 from kscheduler.aio.tasks import running
 from kscheduler.api.core import Pod
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.config.loader import from_tree
+from kscheduler.config.types import API_VERSION, KIND
 from kscheduler.fragments.class_devices import ClassDevices
+from kscheduler.fragments.fragmentation import ResourceFragmentation
+from kscheduler.server.serving import HTTPServing
+from kscheduler.service import App, Options
 from kscheduler.service.monitors.free_room import (
     DEVICES_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
@@ -89,6 +95,16 @@ async def test_the_series_say_how_much_is_there_and_what_is_of_no_use() -> None:
     group = "gpu", DRIVER, "(nodes)"
     assert [found["class_devices"][*group, state] for state in ("free", "taken", "tainted")] == [2, 0, 0]
     assert found["unusable_devices"][*group, "cpu"] == 2
+
+
+async def test_requests_that_together_are_more_than_an_int64_are_not_below_zero() -> None:
+    scene = Scene()
+    for number in range(2):
+        scene.stage.cache.add_node(make_node(f"m{number}", **{"a.b/c": "8E"}))
+        pod = make_pod(f"p{number}", node=f"m{number}", uid=f"p{number}", requests={"a.b/c": "9E"})
+        scene.stage.cache.add_pod(pod)
+    resources = scene.scrape()["node_resources"]
+    assert (resources["a.b/c", "", "allocatable"], resources["a.b/c", "", "requested"]) == (16e18, 18e18)
 
 
 async def test_a_class_of_devices_that_lacks_is_a_reason() -> None:
@@ -193,3 +209,26 @@ async def test_a_bug_costs_the_gauges_alone() -> None:
         assert scene.monitor.walks.pause_seconds == LONGEST_PAUSE_SECONDS
         assert scene.scrape()["unusable_resources"][GPU, "", "cpu"] == 6
     assert caught()[Boundary.HTTP] == before + 1
+
+
+async def test_the_service_leaves_out_what_the_profiles_ignore() -> None:
+    """No node has the licence that the pod asks for, and its profile does not look at it."""
+    pod = make_pod("p", node="n", requests={"cpu": "1", "a.b/licence": "1"}, schedulerName="mine")
+    assert [each.lacking for each in await found_by_the_service("c.d/other", pod)] == [{"other": 3000}]
+    assert [each.lacking for each in await found_by_the_service("a.b/licence", pod)] == [{}]
+
+
+async def found_by_the_service(ignored: str, pod: Pod) -> Sequence[ResourceFragmentation]:
+    """Of a service that never starts, with one node."""
+    args = {"name": "NodeResourcesFit", "args": {"ignoredResources": [ignored]}}
+    profiles = [{"schedulerName": "mine", "pluginConfig": [args]}]
+    config = from_tree({"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles}, "test")
+    app = App(Options(config, serving=HTTPServing.plain_on_loopback()), plain_connection("http://127.0.0.1:1"))
+    try:
+        cache, room = app.parts.assembly.cache, app.http_app.free_room
+        cache.add_node(make_node("n", cpu="4"))
+        cache.add_pod(pod)
+        await room._walk()
+        return [each for each in room.fragments() if each.resource == "cpu"]
+    finally:
+        app.http_app.exposition.close()

@@ -25,6 +25,7 @@ from kscheduler.explain.suggestions.kinds.resources import (
 from kscheduler.explain.suggestions.object_changes import joined
 from kscheduler.explain.suggestions.suggestion import Beside, Demand, GroupScale, Harm, Patch, PodChange, RowsOf, Step
 from kscheduler.explain.suggestions.trials import Trials
+from kscheduler.framework.nodes.exact_sums import exact_sum
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU, PODS
@@ -221,8 +222,8 @@ class LowerRequest(PodChange, frozen=True):
         free = np.maximum(allocatable - nodes.amounts(nodes.requested, self.resource, rows), 0)
         near, others = instead_of(self.resource, trials.cache)
         return Supply(
-            int(allocatable.sum()),
-            int(free.sum()),
+            exact_sum(allocatable),
+            exact_sum(free),
             int(np.count_nonzero(allocatable)),
             self._is_of_devices(trials),
             near,

@@ -129,9 +129,9 @@ class HeatMap:
         """The extended resources that nodes have; those that devices alone stand for are of no node."""
         nodes, rows = self._nodes, self._nodes.rows()
         for name in filter(is_extended, nodes.resources):
-            there = int(nodes.amounts(nodes.allocatable, name, rows).sum())
+            there = nodes.total(nodes.allocatable, name, rows)
             if there:
-                yield ScarceResource(name, int(nodes.amounts(nodes.requested, name, rows).sum()), there)
+                yield ScarceResource(name, nodes.total(nodes.requested, name, rows), there)
 
     def _by_class(self) -> Iterator[ScarceResource]:
         devices = self._devices
