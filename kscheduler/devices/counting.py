@@ -13,6 +13,7 @@ from kscheduler.devices.ids import AllocatedState, PoolID
 from kscheduler.devices.limits.counters import FreeCounters, consumed_by
 from kscheduler.devices.pools import Pool, PoolDevice
 from kscheduler.devices.taints import is_tainted
+from kscheduler.devices.wanted import AllocatorFeatures
 
 # `is_in(class_name, device)`; `None`: that cannot be told, or not yet.
 IsIn = Callable[[str, PoolDevice], bool | None]
@@ -63,13 +64,18 @@ class PoolCount(msgspec.Struct, frozen=True):
 
 
 def count_by_pool(
-    pools: Iterable[Pool], class_names: Sequence[str], is_in: IsIn, allocated: AllocatedState, counters: FreeCounters
+    pools: Iterable[Pool],
+    class_names: Sequence[str],
+    is_in: IsIn,
+    allocated: AllocatedState,
+    counters: FreeCounters,
+    features: AllocatorFeatures,
 ) -> tuple[PoolCount, ...]:
     """The devices of the pools that a node reaches, by class. `counters`: of what is allocated."""
     counts: dict[tuple[PoolID, str, bool], list[int]] = {}
     for found in (device for pool in pools for device in pool.devices):
         taken = allocated.has(found.id)
-        is_free = not (taken or is_tainted(found.device))
+        is_free = not (taken or is_tainted(found.device, features))
         if is_free and found.device.consumes_counters:
             left = counters.of(found.pool)
             is_free = all(left.get(key, 0) >= amount for key, amount in consumed_by(found).items())
@@ -83,7 +89,11 @@ def count_by_pool(
 
 
 def count_devices(
-    pools: Iterable[Pool], class_names: Sequence[str], is_in: IsIn, allocated: AllocatedState
+    pools: Iterable[Pool],
+    class_names: Sequence[str],
+    is_in: IsIn,
+    allocated: AllocatedState,
+    features: AllocatorFeatures,
 ) -> NodeDevices:
     """The devices of the pools that a node reaches."""
     pools = sorted(pools, key=lambda pool: pool.id)
@@ -92,7 +102,7 @@ def count_devices(
     for found in (device for pool in pools for device in pool.devices):
         answers = {name: is_in(name, found) for name in class_names}
         unclear |= dict.fromkeys(name for name, answer in answers.items() if answer is None)
-        taken, tainted = allocated.has(found.id), is_tainted(found.device)
+        taken, tainted = allocated.has(found.id), is_tainted(found.device, features)
         for name in [name for name, answer in answers.items() if answer] or [""]:
             sums = counts.setdefault((name, found.id.driver), [0, 0, 0, 0])
             for place, counts_here in enumerate((True, taken, tainted, not (taken or tainted))):

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kscheduler.api.devices import Device, DeviceTaint, DeviceToleration
+from kscheduler.devices.wanted import AllocatorFeatures
 
 _KEEPS_OUT: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
-def is_tainted(device: Device) -> bool:
+def is_tainted(device: Device, features: AllocatorFeatures) -> bool:
     """Whether the device is kept from requests without tolerations."""
-    return any(taint.effect in _KEEPS_OUT for taint in device.taints)
+    return features.device_taints and any(taint.effect in _KEEPS_OUT for taint in device.taints)
 
 
 def untolerated(tolerations: Sequence[DeviceToleration], taints: Sequence[DeviceTaint]) -> Iterator[DeviceTaint]:

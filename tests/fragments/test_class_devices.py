@@ -3,10 +3,12 @@
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from kscheduler.api.devices import ResourceSlice
 from kscheduler.fragments.class_devices import MAX_GROUPS, ClassDevices, DeviceGroup, DeviceSums
+from kscheduler.plugins.dynamic_resources.plugin import DynamicResources
 from tests.builders import make_node
 from tests.plugins.dynamic_resources.stage import (
     DRIVER,
@@ -19,6 +21,7 @@ from tests.plugins.dynamic_resources.stage import (
 )
 
 BIG = [{"cel": {"expression": f'device.attributes["{DRIVER}"].size == "big"'}}]
+GATE = "DRADeviceTaints"
 OWN = DeviceGroup("gpu", DRIVER)
 
 
@@ -39,6 +42,18 @@ def by_node(stage: Stage, devices: ClassDevices) -> dict[tuple[str, str], list[i
             if any(amounts):
                 found[name, node] = [int(amount) for amount in amounts]
     return found
+
+
+@pytest.mark.parametrize(("is_on", "free"), [(True, 0), (False, 1)], ids=["on", "off"])
+def test_a_taint_counts_only_with_the_gate_by_which_it_keeps_claims_away(is_on: bool, free: int) -> None:
+    stage = Stage(device_class(), nodes=1)
+    stage.put(devices_of("n0", {"name": "a", "taints": [{"key": "bad", "effect": "NoSchedule"}]}))
+    others = frozenset(stage.handle.features) - {GATE}
+    features = others | {GATE} if is_on else others
+    stage.plugin = DynamicResources(None, msgspec.structs.replace(stage.handle, features=features))
+    assert by_node(stage, followed(stage))["gpu", "n0"] == [1, 0, free]
+    (count,) = stage.plugin.devices_on([stage.cache.nodes.info(0)])["n0"].counts
+    assert (count.tainted, count.free) == (1 - free, free)
 
 
 def pool_of_all(name: str, *devices: str) -> ResourceSlice:

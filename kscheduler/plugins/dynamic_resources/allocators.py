@@ -95,7 +95,7 @@ class Allocators:
         names, is_in = self._membership(devices)
         allocated = devices.claims.allocated_state()
         return {
-            name: count_devices(pools, names, is_in, allocated)
+            name: count_devices(pools, names, is_in, allocated, self._features)
             for name, pools in self._reached(nodes, devices)
             if pools
         }
@@ -108,7 +108,7 @@ class Allocators:
         allocated = devices.claims.allocated_state()
         counters = FreeCounters(self._features, allocated)
         found = (
-            (name, count_by_pool(pools, names, is_in, allocated, counters))
+            (name, count_by_pool(pools, names, is_in, allocated, counters, self._features))
             for name, pools in self._reached(nodes, devices)
         )
         return {name: counts for name, counts in found if counts}

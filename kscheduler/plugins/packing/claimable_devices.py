@@ -285,7 +285,9 @@ class ClaimableDevices:
             found
             for pool in self._index.pools(name, _NO_LABELS)
             for found in pool.devices
-            if found.slice.spec.node_name == name and not is_tainted(found.device) and self._has(device_class, found)
+            if found.slice.spec.node_name == name
+            and not is_tainted(found.device, self._features)
+            and self._has(device_class, found)
         ][:MAX_DEVICES]
         self._usual = None
         if members:
