@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from msgspec import UNSET
-
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.groups import SCHEDULER_PLUGINS_LABEL, SCHEDULER_PLUGINS_POD_GROUPS, SchedulerPluginsPodGroup
@@ -41,7 +39,7 @@ Batch = tuple[ExternalChange, ...]
 
 def generated_run(workload: GeneratedWorkload, policy: PlayedPolicy, seed: int) -> TimedRun:
     """Play the whole workload. Raises `ConfigError`."""
-    gangs = gangs_of(workload)
+    gangs = workload.gangs
     decides = configured(policy, has_gangs=bool(gangs))
     kinds = [NODES, PODS, SCHEDULER_PLUGINS_POD_GROUPS] if gangs else [NODES, PODS]
     timed = TimedRun(FreeRun(decides, kinds, frozenset()), workload.gpu)
@@ -56,11 +54,6 @@ def generated_run(workload: GeneratedWorkload, policy: PlayedPolicy, seed: int) 
     if gangs:
         timed.gangs, timed.gangs_waiting = player.gangs, player.gangs - player.gangs_started
     return timed
-
-
-def gangs_of(workload: GeneratedWorkload) -> tuple[GeneratedGangs, ...]:
-    """Its kinds of gangs, if it has any."""
-    return () if workload.gangs is UNSET else workload.gangs
 
 
 @dataclass(slots=True)
@@ -93,7 +86,7 @@ class _Player:
     # --- arrivals -----------------------------------------------------------------------------------------------------
 
     def _draw(self, workload: GeneratedWorkload, rng: Random) -> None:
-        gangs = gangs_of(workload)
+        gangs = workload.gangs
         now, weights = float(_START), [each.weight for each in (*workload.pods, *gangs)]
         for number in range(workload.count):
             now += rng.expovariate(1 / workload.arrival_seconds) if workload.arrival_seconds else 0.0

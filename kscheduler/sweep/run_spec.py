@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from kscheduler import __version__
 from kscheduler.config.plugin_args import Settings
@@ -121,8 +120,7 @@ class GeneratedWorkload(msgspec.Struct, frozen=True, tag="generated"):
     """How long a pod or a gang runs, on average; 0: to the end."""
     gpu: str
     shape: NodeShaping = UNCHANGED
-    gangs: tuple[GeneratedGangs, ...] | UnsetType = UNSET
-    """Unset where there are none, so that runs without gangs keep the keys of versions without this field."""
+    gangs: tuple[GeneratedGangs, ...] = ()
 
 
 Workload: TypeAlias = TraceWorkload | SyntheticWorkload | RecordedWorkload | GeneratedWorkload

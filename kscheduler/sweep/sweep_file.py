@@ -187,7 +187,7 @@ class _Reader:
                 generated.arrival_seconds,
                 generated.life_seconds,
                 self._settings.gpu,
-                gangs=generated.gangs or msgspec.UNSET,
+                gangs=generated.gangs,
             )
         ]
 

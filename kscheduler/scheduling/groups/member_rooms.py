@@ -4,7 +4,8 @@ Members that are alike are judged once, as they would be without a nomination, a
 of other members may satisfy (affinity to pods, an even spread). How many go to a node where one passes is said by the
 filters themselves, as far as columns and the members' own fields tell (`MemberLimiter`): free amounts, host ports,
 anti-affinity among them. So the number is never too low; it may be too high, as room that members take from each other
-is not known: the trial of the group tells. Limit: a user's filter counts as it answers before any member is placed.
+is not known: the trial of the group tells. Limits: a user's filter counts as it answers before any member is placed; of
+members with claims of their own from one template one is judged, also where another's claim has its devices already.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
