@@ -7,6 +7,7 @@ by name only: a package that no profile names is never imported.
 """
 
 import importlib
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -184,6 +185,9 @@ class PluginLoading:
         self._register(found.plugins, f"file {path}", found.digest)
 
     def _load_module(self, name: str) -> None:
+        if name.partition(".")[0] in sys.stdlib_module_names or "__main__" in name.split("."):
+            # Importing it would run it, and some are programs.
+            raise UnusablePluginError(f"module {name} has no plugins: it is Python's own, or a program")
         try:
             with self._files.noting(f"module {name}"):
                 module = importlib.import_module(name)

@@ -338,6 +338,20 @@ def test_a_module_is_imported_once_and_found_again(folder: Path, monkeypatch: py
     )
 
 
+@pytest.mark.parametrize("name", ["this", "venv.__main__", "acme_program.__main__"])
+def test_a_module_that_can_have_no_plugins_is_not_run(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "acme_program").mkdir()
+    (folder / "acme_program" / "__main__.py").write_text("print('it runs')")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    (text,) = problems(config(folder, f"[{{module: {name}}}]"))
+    assert text == f"pluginSources[0].module: module {name} has no plugins: it is Python's own, or a program"
+    assert capsys.readouterr().out == ""
+    assert name not in sys.modules
+
+
 def test_an_entry_point_is_loaded_when_a_profile_names_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "acme_entry.py").write_text(CLASSES)
     (folder / "acme_broken.py").write_text("raise RuntimeError('no licence')")
