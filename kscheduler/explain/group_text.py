@@ -13,12 +13,12 @@ from kscheduler.explain.in_service import InService, service_lines
 from kscheduler.explain.suggestions.of_group import group_suggestion_lines
 from kscheduler.explain.suggestions.suggestion import Suggestion
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
-from kscheduler.framework.cluster.topology_request import request_in_annotations
 from kscheduler.framework.status import Status
 from kscheduler.scenario.decide_group import GroupDecision
 from kscheduler.scenario.group_facts import foreign_text
 from kscheduler.scheduling.groups.group_cycle import MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_preemption import group_condition
+from kscheduler.scheduling.groups.topology_placement import topology_of
 
 _MAX_NAMED: Final = 3
 _MAX_DOMAINS: Final = 10
@@ -170,20 +170,17 @@ def _domain_lines(decision: GroupDecision) -> Iterator[str]:
 
 
 def _named_labels(decision: GroupDecision) -> Sequence[str]:
-    """The labels that the group asks to stay within, or else its first member on a node that asks."""
+    """The labels that the group, or its members on nodes, ask to stay within."""
     group = decision.definition
     if group is None:
         return ()
-    asked = group.topology
-    if asked is None or asked.yields_to_annotations:
-        namespace, homes = decision.scenario.group.partition("/")[0], decision.on_nodes
-        members = (
-            pod.metadata
-            for pod in decision.scenario.objects.pods
-            if pod.metadata.namespace == namespace and pod.metadata.name in homes
-        )
-        found = (request_in_annotations(each.annotations) for each in members if each.annotations)
-        asked = next((each for each in found if each is not None), asked)
+    namespace, homes = decision.scenario.group.partition("/")[0], decision.on_nodes
+    members = (
+        pod.metadata
+        for pod in decision.scenario.objects.pods
+        if pod.metadata.namespace == namespace and pod.metadata.name in homes
+    )
+    asked = topology_of(group.topology, members)
     labels = () if asked is None else asked.labels
     return tuple(dict.fromkeys((*([group.topology_key] if group.topology_key else []), *labels)))
 

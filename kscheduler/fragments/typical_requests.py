@@ -13,7 +13,7 @@ from kscheduler.api.quantity import MAX_INT64, QuantityError
 from kscheduler.framework.cluster.devices import Claims
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.packing.claimed_requests import claimed_requests
-from kscheduler.plugins.packing.typical_pods import most_frequent, within_bound
+from kscheduler.plugins.packing.typical_pods import most_frequent, trimmed
 from kscheduler.state.cache import Cache
 
 # Amounts by resource, in the order of the names.
@@ -24,14 +24,14 @@ Pods = Callable[[], Iterable[PodInfo]]
 Ignores = Callable[[str, str], bool]
 
 
-def all_count(scheduler_name: str, resource: str) -> bool:
+def ignores_nothing(scheduler_name: str, resource: str) -> bool:
     """No profile ignores anything: an `Ignores`."""
     del scheduler_name, resource
     return False
 
 
 def typical_requests(
-    running: Pods, waiting: Pods, claims: Claims | None, ignores: Ignores = all_count
+    running: Pods, waiting: Pods, claims: Claims | None, ignores: Ignores = ignores_nothing
 ) -> Generator[None, None, dict[Requests, int]]:
     """The most frequent ones, and those of all pods that wait, with their numbers. Pauses after each pod.
 
@@ -58,7 +58,7 @@ def _counted(pods: Pods, claims: Claims | None, ignores: Ignores) -> Generator[N
         if not (pod.pod.is_terminal or pod.pod.belongs_to_node):
             try:
                 counts[_requests_of(pod, claims, ignores)] += 1
-                counts = within_bound(counts)
+                counts = trimmed(counts)
             except QuantityError:
                 continue  # its decision says so
         yield

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kscheduler.fragments.class_devices import ClassDevices, DeviceGroup
 from kscheduler.fragments.fragmentation import OTHERS, ResourceFragmentation, class_in
-from kscheduler.fragments.typical_requests import Ignores, Pods, Requests, all_count, typical_requests
+from kscheduler.fragments.typical_requests import Ignores, Pods, Requests, ignores_nothing, typical_requests
 from kscheduler.framework.nodes.exact_sums import exact_sum
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.state.cache import Cache
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def fragments(
-    cache: Cache, devices: ClassDevices | None, running: Pods, waiting: Pods, ignores: Ignores = all_count
+    cache: Cache, devices: ClassDevices | None, running: Pods, waiting: Pods, ignores: Ignores = ignores_nothing
 ) -> Generator[None, None, tuple[ResourceFragmentation, ...]]:
     """By resource that a typical pod requests. `cache`: with the running pods on their nodes; `devices`: of the same.
 

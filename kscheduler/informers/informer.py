@@ -54,9 +54,9 @@ class Handler(Protocol[Handled_contra]):
 
 @runtime_checkable
 class ListHandler(Protocol):
-    """A handler that is also told when a list is complete: an empty one changes no object."""
+    """A handler that is also told when the first list is complete: an empty one changes no object."""
 
-    def on_list(self) -> None:
+    def on_synced(self) -> None:
         """The handlers have got all of the first list since the API has existed. Never raises."""
 
 
@@ -140,7 +140,7 @@ class Informer(Generic[T]):
         self._told_of_additions: list[Callable[[T, bool], None]] = []
         self._told_of_updates: list[Callable[[T, T], None]] = []
         self._told_of_deletions: list[Callable[[T], None]] = []
-        self._told_of_lists: list[Callable[[], None]] = []
+        self._told_of_sync: list[Callable[[], None]] = []
         self._synced = asyncio.Event()
         self._awaits_list = True
         self.view = ViewAge(clock)
@@ -179,7 +179,7 @@ class Informer(Generic[T]):
         self._told_of_updates.append(handler.on_update)
         self._told_of_deletions.append(handler.on_delete)
         if isinstance(handler, ListHandler):
-            self._told_of_lists.append(handler.on_list)
+            self._told_of_sync.append(handler.on_synced)
 
     @property
     def lists(self) -> int:
@@ -284,7 +284,7 @@ class Informer(Generic[T]):
         self._synced.set()
         is_first = self._awaits_list and not self.resting
         self._awaits_list = self.resting
-        for tell in self._told_of_lists if is_first else ():
+        for tell in self._told_of_sync if is_first else ():
             tell()
 
     def _nameless(self, unreadable: Sequence[Undecodable]) -> set[str] | None:

@@ -69,8 +69,8 @@ class NodePorts(Plugin):
     def most_members(self, pods: Sequence[PodInfo], nodes: NodeTable, rows: Rows) -> NDArray[np.int64] | None:
         """Of pods that have a port in common, one."""
         del nodes
-        claims = [sorted(pod.host_ports) for pod in pods]
-        return np.full(len(rows), most_together(claims), dtype=np.int64) if any(claims) else None
+        conflicts = [sorted(pod.host_ports) for pod in pods]
+        return np.full(len(rows), most_together(conflicts), dtype=np.int64) if any(conflicts) else None
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
         """Which ports are taken, and by which pods."""

@@ -7,6 +7,7 @@ group_facts, membership              what is known of a pod group, and which pod
 files, documents, object_files       from names of files to objects, each with its place for messages
 cluster_input                        the whole cluster of a question, and who schedules
 known_kinds, manifests               what is read of them, sorted for a scheduler
+request_bodies                       the manifests in requests to the service
 fields, workload_fields, unreadable  fields that are misspelt, and amounts that cannot be read
 new_objects, new_pods                what does not exist yet: pods, and what makes pods
 -- what controllers know --

@@ -60,14 +60,21 @@ def is_pod_group(document: Document) -> bool:
     return document.tree.get("kind") in _GROUPS
 
 
-def names_pod_group(pod: Tree) -> bool:
-    """Whether a pod names a group, whatever API it belongs to."""
-    metadata, spec = pod.get("metadata"), pod.get("spec")
-    if isinstance(spec, dict) and spec.get("schedulingGroup"):
-        return True
-    named = (("labels", SCHEDULER_PLUGINS_LABEL), ("annotations", VOLCANO_ANNOTATION))
-    texts = [(metadata.get(field), key) for field, key in named] if isinstance(metadata, dict) else []
-    return any(key in found for found, key in texts if isinstance(found, dict))
+def pod_groups_named_in(pod: Tree) -> list[str]:
+    """The names of the groups that a pod names: of each API one at most, whether it is followed or not."""
+    metadata, spec = fields_of(pod, "metadata"), fields_of(pod, "spec")
+    named = (
+        fields_of(spec, "schedulingGroup").get("podGroupName"),
+        fields_of(metadata, "labels").get(SCHEDULER_PLUGINS_LABEL),
+        fields_of(metadata, "annotations").get(VOLCANO_ANNOTATION),
+    )
+    return list(dict.fromkeys(str(name) for name in named if name))
+
+
+def fields_of(tree: Tree, name: str) -> Tree:
+    """The object in this field, empty if there is none: nobody has validated the tree."""
+    found = tree.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def called(document: Document) -> str:

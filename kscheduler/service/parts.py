@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from kscheduler.aio.rate_limiters import TokenBucket
+from kscheduler.aio.tasks import Slicer, run_in_slices
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import (
@@ -224,7 +225,7 @@ class Parts:
         cache = self.assembly.cache
         levels = cache.topology_levels
         self.topology_reports = TopologyReports(
-            levels.problems, lambda: (levels.version, len(cache.nodes)), self._check_topologies
+            levels.problems, lambda: (levels.version, cache.nodes.names()), self._check_topologies
         )
         pods = self.informers.informer(PODS).store.list
         self.removed_profiles = RemovedProfiles(self.assembly.profiles, pods, self.clock.monotonic)
@@ -292,10 +293,12 @@ class Parts:
         bad = informer.unreadable_under(key.text)
         return NOT_SERVED if informer.resting else unreadable(bad.error) if bad is not None else ""
 
-    def _check_topologies(self) -> bool:
+    async def _check_topologies(self) -> bool:
         """Look for what is wrong with objects that name levels; returns whether that could be done yet."""
         cache = self.assembly.cache
-        return self.informers.informer(NODES).has_list and cache.topology_levels.check(cache.nodes)
+        if not self.informers.informer(NODES).has_list:
+            return False
+        return await run_in_slices(cache.topology_levels.check(cache.nodes), Slicer())
 
     def _why_awaited(self, kind: Kind) -> str:
         """Why the objects of a kind are not known; empty: they are."""

@@ -136,7 +136,7 @@ class ServiceLog:
             self._parts.pod_log.repeat_errors(self._clock.time(), self._parts.assembly.queue.find)
             self._parts.permit_waits.look()
             self._parts.incomplete_waits.look()
-            self._parts.topology_reports.look()
+            await self._parts.topology_reports.look()
             self._parts.removed_profiles.look()
             if self._clock.monotonic() - self._logged_at >= SUMMARY_SECONDS:
                 self.summarise()

@@ -16,11 +16,11 @@ from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.loader import ArgsKind, LoadPlugins, from_tree
 from kscheduler.config.reading.decode import Walk
 from kscheduler.config.types import KubeSchedulerConfiguration
-from kscheduler.explain.queries.new_pods_request import decoded_request, documents_of
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.fields import nearest_node
 from kscheduler.scenario.object_files import Document
+from kscheduler.scenario.request_bodies import decoded_request, documents_of
 from kscheduler.scenario.serving import Serving
 from kscheduler.simulate.requested_changes import MAX_NEW_PODS, RequestedChanges, new_objects, refuse_too_many
 from kscheduler.simulate.requested_nodes import EFFECTS, MoreNodes, NodeEdit, refuse_too_many_nodes

@@ -7,13 +7,13 @@ HyperNode of a higher tier has the nodes of its members. What names itself in a 
 All of it happens within a decision, so it has an end: a number of nodes in all HyperNodes, and a time for looking
 through their members. Later HyperNodes (by name) have no nodes then, and say so.
 
-`problems_of` tells what is wrong before a group asks. It takes less time, since it selects no nodes: nobody waits for
-what they would be.
+`problems_of` tells what is wrong before a group asks. It takes less time, since it selects no nodes. It pauses often,
+so that decisions do not wait for it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import re2
@@ -27,7 +27,7 @@ MAX_DEPTH: Final = 16
 MAX_NODES: Final = 1 << 20
 # For members that are not named. A plain expression takes 3 us for each node, a bad one a thousand times as long.
 MAX_SECONDS: Final = 2.0
-# For what is wrong where no group has asked: other decisions wait for it.
+# For what is wrong where no group has asked, without the pauses.
 CHECK_SECONDS: Final = 0.1
 # So many nodes are looked at between two looks at the clock.
 _STEP: Final = 256
@@ -36,6 +36,8 @@ _LONGEST_PATTERN: Final = 1_024
 _PATTERN_BYTES: Final = 256 << 10
 # Characters of a value in a message.
 _QUOTED: Final = 64
+
+T = TypeVar("T")
 
 
 class Tier(msgspec.Struct, frozen=True):
@@ -71,7 +73,7 @@ def tiers_of(
         spec = hyper_nodes[name].spec
         names[spec.tier] = names.get(spec.tier) or spec.tier_name
         of_tier = domains.setdefault(spec.tier, {})
-        for node in search.look_at(name):
+        for node in _at_once(search.look_at(name)):
             of_tier.setdefault(node, name)
     tiers = [
         Tier(tier, names[tier], domains[tier]) for tier in sorted(domains, reverse=True) if tier >= 1 and domains[tier]
@@ -81,12 +83,28 @@ def tiers_of(
 
 def problems_of(
     hyper_nodes: Mapping[str, HyperNode], node_names: Iterable[str], now: Callable[[], float] = perf_counter
-) -> dict[str, str]:
-    """By name of a HyperNode its first problem, as far as it shows without selecting nodes, and in time."""
+) -> Generator[None, None, dict[str, str]]:
+    """By name of a HyperNode its first problem, as far as it shows without selecting nodes, and in time.
+
+    Both must stay as they are during the pauses.
+    """
     search = _Search(hyper_nodes, dict.fromkeys(node_names), now, CHECK_SECONDS, MAX_NODES, selects=False)
     for name in sorted(hyper_nodes):
-        search.look_at(name)
+        for _ in search.look_at(name):
+            paused_at = now()
+            yield
+            search.ends_at += now() - paused_at
     return search.problems
+
+
+def _at_once(steps: Generator[None, None, T]) -> T:
+    """The result of a generator, without its pauses."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
 
 
 class _UsedUpError(Exception):
@@ -111,20 +129,22 @@ class _Search:
         self._on_the_way: list[str] = []
         """The HyperNodes whose members are being looked at, the outermost first."""
         self.problems: dict[str, str] = {}
-        self._now, self._ends_at, self._nodes_left = now, now() + seconds, nodes_left
+        self._now, self._nodes_left = now, nodes_left
+        self.ends_at = now() + seconds
+        """Later members are not looked through."""
 
     def report(self, name: str, problem: str) -> None:
         """Something is wrong with the HyperNode; its first problem counts."""
         self.problems.setdefault(name, problem)
 
-    def look_at(self, name: str) -> frozenset[str]:
+    def look_at(self, name: str) -> Generator[None, None, frozenset[str]]:
         """The names of a HyperNode's nodes; what is wrong with it is reported."""
         tier = self._hyper_nodes[name].spec.tier
         if tier < 1:
             self.report(name, f"spec.tier {tier} is below 1")
-        return self.nodes_of(name, 0)
+        return (yield from self.nodes_of(name, 0))
 
-    def nodes_of(self, name: str, depth: int) -> frozenset[str]:
+    def nodes_of(self, name: str, depth: int) -> Generator[None, None, frozenset[str]]:
         """The names of a HyperNode's nodes."""
         known = self._known.get(name)
         if known is not None:
@@ -141,13 +161,14 @@ class _Search:
         found: set[str] = set()
         try:
             for number, member in enumerate(self._hyper_nodes[name].spec.members):
+                yield
                 field = f"spec.members[{number}]"
                 if member.type == "HyperNode":
-                    for child in self._named(name, field, member, self._hyper_nodes):
+                    for child in (yield from self._named(name, field, member, self._hyper_nodes)):
                         self._check_time()
-                        found |= self.nodes_of(child, depth + 1)
+                        found |= yield from self.nodes_of(child, depth + 1)
                 elif member.type == "Node":
-                    found.update(self._named(name, field, member, self._nodes))
+                    found.update((yield from self._named(name, field, member, self._nodes)))
                 else:
                     self.report(name, f"{field}.type {_quoted(member.type)} is neither Node nor HyperNode")
                 if len(found) > self._nodes_left:
@@ -164,7 +185,9 @@ class _Search:
         self._known[name] = frozenset(found)
         return self._known[name]
 
-    def _named(self, name: str, field: str, member: HyperNodeMember, known: Mapping[str, object]) -> list[str]:
+    def _named(
+        self, name: str, field: str, member: HyperNodeMember, known: Mapping[str, object]
+    ) -> Generator[None, None, list[str]]:
         """The members that are there; raises `_UsedUpError`."""
         selector = member.selector
         if selector.exact_match is not None:
@@ -179,10 +202,14 @@ class _Search:
                 wrong = f"{field}.selector.regexMatch.pattern {_quoted(selector.regex_match.pattern)}"
                 self.report(name, f"{wrong} {pattern}")
                 return []
-            return self._in_time(known, pattern.search) if self._selects or member.type == "HyperNode" else []
+            if not self._selects and member.type == "Node":
+                return []
+            return (yield from self._in_time(known, pattern.search))
         if selector.label_match is not None and member.type == "Node":
             wanted = parse_label_selector(selector.label_match)
-            return self._in_time(known, lambda node: wanted.matches(self._labels_of(node))) if self._selects else []
+            if not self._selects:
+                return []
+            return (yield from self._in_time(known, lambda node: wanted.matches(self._labels_of(node))))
         self.report(name, f"{field}.selector selects nothing")
         return []
 
@@ -191,12 +218,13 @@ class _Search:
         return {} if node is None else node.metadata.labels
 
     def _check_time(self) -> None:
-        if self._now() > self._ends_at:
+        if self._now() > self.ends_at:
             raise _UsedUpError
 
-    def _in_time(self, known: Iterable[str], matches: Callable[[str], object]) -> list[str]:
+    def _in_time(self, known: Iterable[str], matches: Callable[[str], object]) -> Generator[None, None, list[str]]:
         names, found = list(known), list[str]()
         for begin in range(0, len(names), _STEP):
+            yield
             self._check_time()
             found += [name for name in names[begin : begin + _STEP] if matches(name)]
         return found

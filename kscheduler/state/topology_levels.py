@@ -12,7 +12,7 @@ Objects of a kind may not be known: the API server does not serve it, or they ar
 after them in this order does not answer a request that must be met (`LevelsAwaited`).
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -158,8 +158,12 @@ class TopologyLevels:
         self._hyper_nodes: dict[str, HyperNode] = {}
         self._tiers: tuple[object, _NamesWithLabels, LevelList | None] = None, [], None
         """For which nodes the HyperNodes were looked through last, and their levels."""
+        self._problems_with_tiers: dict[str, str] = {}
+        """What was wrong with them then."""
         self._problems_of_hyper_nodes: dict[str, str] = {}
         """As they were looked through last, for a group that asks for a topology, or by `check`."""
+        self._checked_names: tuple[str, ...] | None = None
+        """The names of the nodes that there were then; `None`: HyperNodes have changed since."""
         self.version = 0
         """Grows with each change of the objects, and of what is wrong with them."""
         self._kept: dict[Hashable, Any] = {}
@@ -220,18 +224,23 @@ class TopologyLevels:
         found |= {(HYPER_NODES.resource, name): text for name, text in of_hyper_nodes if name in self._hyper_nodes}
         return found
 
-    def check(self, nodes: NodeTable) -> bool:
-        """Look what is wrong with HyperNodes that have changed since a group has asked for a topology.
+    def check(self, nodes: NodeTable) -> Generator[None, None, bool]:
+        """Look what is wrong with HyperNodes, if they or the names of nodes are others than when this was found out.
 
-        Returns whether that could be done: not before all have been listed.
+        It pauses often. Returns whether it could be done: not before all have been listed, nor if something has
+        changed in a pause.
         """
-        if not self._hyper_nodes or self._tiers[0] is not None:
+        names, version = nodes.names(), self.version
+        if not self._hyper_nodes or names == self._checked_names:
             return True
         if self._why_awaited(HYPER_NODES):
             return False
         from kscheduler.state.hyper_nodes import problems_of  # it loads RE2, which few need
 
-        self._problems_of_hyper_nodes = problems_of(self._hyper_nodes, nodes.names(nodes.rows()))
+        found = yield from problems_of(dict(self._hyper_nodes), filter(None, names))
+        if self.version != version or nodes.names() != names:
+            return False
+        self._problems_of_hyper_nodes, self._checked_names = found, names
         return True
 
     def lists(self, nodes: NodeTable) -> tuple[LevelList, ...]:
@@ -252,7 +261,7 @@ class TopologyLevels:
         return known
 
     def _forget(self) -> None:
-        self._tiers, self._kept = (None, [], None), {}
+        self._tiers, self._checked_names, self._kept = (None, [], None), None, {}
 
     def _levels_of_hyper_nodes(self, nodes: NodeTable) -> LevelList | None:
         version, before, known = self._tiers
@@ -266,7 +275,7 @@ class TopologyLevels:
             from kscheduler.state.hyper_nodes import tiers_of  # it loads RE2, which few need
 
             found = tiers_of(self._hyper_nodes, present)
-            self._problems_of_hyper_nodes = found.problems
+            self._problems_with_tiers = found.problems
             self.version += 1
             levels = [
                 TopologyLevel(
@@ -276,6 +285,8 @@ class TopologyLevels:
             ]
             known = LevelList("HyperNodes", tuple(levels)) if levels else None
         self._tiers = nodes.node_columns_version, now, known
+        # Nodes may have gone and come back: then `check` has found other problems meanwhile.
+        self._problems_of_hyper_nodes, self._checked_names = self._problems_with_tiers, nodes.names()
         return known
 
     def _awaited(self, is_wanted: Callable[[Kind], bool]) -> LevelsAwaited | None:

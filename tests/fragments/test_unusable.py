@@ -10,7 +10,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceSlice
 from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.fragments.fragmentation import ResourceFragmentation
-from kscheduler.fragments.typical_requests import Ignores, all_count
+from kscheduler.fragments.typical_requests import Ignores, ignores_nothing
 from kscheduler.fragments.unusable import MAX_RESOURCES, finished, fragments
 from kscheduler.framework.pods.pod_info import PodInfo
 from tests.builders import make_node, make_pod
@@ -30,7 +30,9 @@ GPU = "nvidia.com/gpu"
 OF_CLASS = "deviceclass.resource.kubernetes.io/gpu"
 
 
-def found_on(stage: Stage, *waiting: Pod, ignores: Ignores = all_count) -> dict[tuple[str, str], ResourceFragmentation]:
+def found_on(
+    stage: Stage, *waiting: Pod, ignores: Ignores = ignores_nothing
+) -> dict[tuple[str, str], ResourceFragmentation]:
     """By resource and pool. The running pods are those of the nodes."""
     nodes = stage.cache.nodes
 

@@ -109,7 +109,7 @@ async def test_a_handler_is_told_when_all_is_known_also_if_that_is_nothing(infor
     told = []
 
     class Waiter(Recorder):
-        def on_list(self) -> None:
+        def on_synced(self) -> None:
             told.append(informer.has_list)
 
     informer.add_handler(Waiter())

@@ -5,21 +5,20 @@ goes along with them, and so do the pods as a dry run of the API server leaves t
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
 from kscheduler.api.priority import PRIORITY_CLASSES_PATH, listed_classes
+from kscheduler.cli.kubectl.new_pod_questions import PodManifest, Question, questions_about
 from kscheduler.cli.kubectl.service import ServiceProxyClient
 from kscheduler.scenario.errors import ScenarioError
-from kscheduler.scenario.new_objects import admitted_pod, is_pod_group, makes_pods, names_pod_group
+from kscheduler.scenario.new_objects import admitted_pod, is_pod_group, makes_pods
 from kscheduler.scenario.new_pods import new_pods
 from kscheduler.scenario.object_files import Document
 from kscheduler.simulate.requested_changes import NewObjects, classes_for, templates_in
 
 Tree = dict[str, Any]
-# New pods of one question (`explain.queries.new_pods`).
-MAX_QUERIED_AT_ONCE: Final = 16
 
 
 async def referenced_objects(
@@ -47,39 +46,32 @@ async def _priority_classes(new_objects: Sequence[NewObjects], proxy: ServicePro
 
 async def explanation_requests(
     documents: Sequence[Document], namespace: str, notes: list[str], proxy: ServiceProxyClient
-) -> list[Tree]:
-    """The bodies of `POST /explain`, each with some of the pods and all that comes with them. `notes`: gets more.
-
-    Members of pod groups are in one, with the groups: a group is judged as a whole.
-    """
+) -> list[Question]:
+    """The bodies of `POST /explain`, each with some of the pods and all that comes with them. `notes`: gets more."""
     referenced = await referenced_objects([NewObjects("", tuple(documents))], namespace, proxy)
     groups = [document for document in documents if is_pod_group(document)]
     others = [document for document in documents if not (makes_pods(document) or is_pod_group(document))]
-    alone: list[tuple[Document, Tree | str | None]] = []
-    members: list[tuple[Document, Tree | str | None]] = []
+    makers: list[PodManifest] = []
     async with proxy.own_client() as client:
         for document in filter(makes_pods, documents):
             try:
                 new = next(new_pods([document], namespace))
             except ScenarioError:
-                alone.append((document, None))  # the service says what is wrong with it
+                makers.append(PodManifest(document, {}, None))  # the service says what is wrong with it
                 continue
-            which = members if names_pod_group(new.tree) else alone
-            which.append((document, await admitted_pod(client, new)))
+            makers.append(PodManifest(document, new.tree, await admitted_pod(client, new)))
             notes += new.notes
 
-    def body(makers: Sequence[tuple[Document, Tree | str | None]], more: Sequence[Document]) -> Tree:
-        sent = [*(document for document, _ in makers), *more]
+    def body(some: Sequence[PodManifest], their_groups: Sequence[Document]) -> Tree:
+        sent = [*(maker.document for maker in some), *their_groups, *others]
         return {
             "namespace": namespace,
             "objects": _trees(sent) + referenced,
             "places": [document.where for document in sent],
-            "admitted": [admitted for _, admitted in makers],
+            "admitted": [maker.admitted for maker in some],
         }
 
-    parts = (alone[begin : begin + MAX_QUERIED_AT_ONCE] for begin in range(0, len(alone), MAX_QUERIED_AT_ONCE))
-    of_groups = [body(members, [*groups, *others])] if members or groups else []
-    return [*(body(part, others) for part in parts), *of_groups]
+    return questions_about(makers, groups, namespace, body)
 
 
 def _trees(documents: Iterable[Document]) -> list[Tree]:

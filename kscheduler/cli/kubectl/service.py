@@ -29,6 +29,7 @@ TOKEN_SECONDS: Final = 600
 _ANSWER_SECONDS: Final = 20.0
 _OF_THE_SERVICE: Final = ("the service knows ", "cannot get path", "cannot post path")
 _UNKNOWN_POD: Final = "the service knows no pod "
+_TOO_MANY: Final = ": ask for some of them"
 _JSON: Final = "application/json"
 T = TypeVar("T")
 # By path a field that each answer of a service has.
@@ -64,6 +65,10 @@ class InvalidQueryError(Exception):
 
 class UnknownToServiceError(InvalidQueryError):
     """The service has answered that there is no such pod."""
+
+
+class TooManyQueriedError(InvalidQueryError):
+    """The service has answered that it does not answer about so many pods and groups at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +238,8 @@ class ServiceProxyClient:
         is_its_own = any(part in message for part in _OF_THE_SERVICE)
         if error.code == 404 and _UNKNOWN_POD in message:
             return UnknownToServiceError(message)
+        if error.code == 400 and _TOO_MANY in message:
+            return TooManyQueriedError(message)
         if error.code in (400, 422) or (error.code == 404 and is_its_own):
             return InvalidQueryError(message)
         if error.code == 401 or (error.code == 403 and is_its_own):

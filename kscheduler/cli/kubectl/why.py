@@ -2,14 +2,18 @@
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from kscheduler.cli import explain_flags
 from kscheduler.cli.cluster_flags import namespace_of
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
-from kscheduler.cli.kubectl.service import ServiceProxyClient
+from kscheduler.cli.kubectl.service import ServiceProxyClient, TooManyQueriedError
 from kscheduler.cli.refusal import refusing
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.text import json_line, printable
+
+if TYPE_CHECKING:
+    from kscheduler.cli.kubectl.new_pod_questions import Question
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -82,20 +86,26 @@ async def _ask_about_new(args: argparse.Namespace, proxy: ServiceProxyClient) ->
 
     documents, not_read = explain_flags.new_objects_of(args)
     notes = [*not_read]
-    requests = await explanation_requests(documents, namespace_of(args), notes, proxy)
+    questions = await explanation_requests(documents, namespace_of(args), notes, proxy)
     options = {"against": args.against or "", "suggestions": not args.no_suggestions}
     kubectl = KubectlFlags.of(args)
-    answers: list[str] = []
-    for request in requests:
-        body = {**request, **options}
-        if args.output == "json":
-            items = (await proxy.post_json("/explain", body))["items"]
-            answers += [
-                json_line(kubectl.in_explanation({**item, "notes": [*notes, *item["notes"]]})) for item in items
-            ]
-        else:
+
+    async def answers_to(question: "Question") -> list[str]:
+        body = {**question.body, **options}
+        try:
+            if args.output == "json":
+                items = (await proxy.post_json("/explain", body))["items"]
+                return [
+                    json_line(kubectl.in_explanation({**item, "notes": [*notes, *item["notes"]]})) for item in items
+                ]
             text = (await proxy.post("/explain", body, accept="text/plain")).decode()
-            answers.append(kubectl.in_text("\n".join(printable(line) for line in text.splitlines())))
+            return [kubectl.in_text("\n".join(printable(line) for line in text.splitlines()))]
+        except TooManyQueriedError:
+            if not question.parts:
+                raise
+        return [answer for part in question.parts for answer in await answers_to(part)]
+
+    answers = [answer for question in questions for answer in await answers_to(question)]
     for note in dict.fromkeys(notes):
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     print(*answers, sep="\n" if args.output == "json" else "\n\n")

@@ -36,7 +36,7 @@ from kscheduler.scenario.absent import Absent
 from kscheduler.scenario.cluster_input import ClusterInput
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.membership import queried_group_of, waiting_group_of
-from kscheduler.scenario.new_objects import admitted_pod, names_pod_group
+from kscheduler.scenario.new_objects import admitted_pod, pod_groups_named_in
 from kscheduler.scenario.new_pods import NewPod
 from kscheduler.scenario.object_files import Document
 from kscheduler.scenario.owners import gate_owners
@@ -125,7 +125,7 @@ async def new_pod_queries(
     objects = msgspec.structs.replace(objects, resourceclaimtemplates=there)
     objects = await _with_all_templates(client, objects, read.values())
     groups = ClusterGroups()
-    if other_objects.groups or any(names_pod_group(new.tree) for new in news):
+    if other_objects.groups or any(pod_groups_named_in(new.tree) for new in news):
         missing: dict[str, str] = {}
         awaited: dict[str, str] = {}
         definitions = await read_groups(client, served, notes, missing)

@@ -8,8 +8,9 @@ and with the members that the cluster has. The group is that of the file, or els
 that no new pod names is asked about with its members in the cluster.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -26,6 +27,7 @@ from kscheduler.explain.queries.explain_query import (
     with_claim_templates,
 )
 from kscheduler.explain.queries.new_pods import (
+    NAMED,
     Made,
     added_with,
     as_new,
@@ -44,6 +46,7 @@ from kscheduler.scenario.new_pods import NewPod, others_like
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving
 from kscheduler.state.pod_groups import PodGroupTable
+from kscheduler.text import some
 
 # Pods of one question about a group: a decision about them takes a second or two.
 MAX_MEMBERS: Final = 10_000
@@ -69,10 +72,10 @@ def queries_about_new(
     groups: ClusterGroups | None = None,
     most: int | None = None,
 ) -> list[ExplainQuery | GroupExplainQuery]:
-    """Where new pods would go. One that cannot be created is noted, and the others are answered.
+    """Where new pods would go. A pod, or a group, that cannot be asked about is noted, and the others are answered.
 
-    `notes`: on the cluster. `groups`: its groups. Raises `ScenarioError` if none can be created, or if there are more
-    than `most` questions.
+    `notes`: on the cluster. `groups`: its groups. Raises `ScenarioError` if none can be asked about, or if there are
+    more than `most` questions.
     """
     there = ClusterGroups() if groups is None else groups
     created: NewPods = []
@@ -94,12 +97,23 @@ def queries_about_new(
     if most is not None and count > most:
         what = "new pods and pod groups" if members else "new pods"
         raise ScenarioError(f"objects: {count} {what} are more than {most}: ask for some of them")
-    queries: list[ExplainQuery | GroupExplainQuery] = [
-        query_about_new(new, pod, objects, other_objects, served) for new, pod in alone
-    ]
     missing = {**there.missing, **other_objects.missing_groups}
     with_groups = ClusterGroups(tuple(known.groups()), missing, there.awaited)
-    queries += [_about_group(key, news, objects, other_objects, served, with_groups) for key, news in members.items()]
+    makers: list[Callable[[], ExplainQuery | GroupExplainQuery]] = [
+        *(partial(query_about_new, new, pod, objects, other_objects, served) for new, pod in alone),
+        *(
+            partial(_about_group, key, each, objects, other_objects, served, with_groups)
+            for key, each in members.items()
+        ),
+    ]
+    queries: list[ExplainQuery | GroupExplainQuery] = []
+    for make in makers:
+        try:
+            queries.append(make())
+        except ScenarioError as problem:
+            problems.append(str(problem))
+    if not queries:
+        raise ScenarioError("\n".join(dict.fromkeys((*problems, *unfollowed))))
     reported = (*notes, *unfollowed, *(f"{problem}: it is left out" for problem in problems))
     return [replace(each, notes=tuple(dict.fromkeys((*reported, *each.notes)))) for each in queries]
 
@@ -154,7 +168,7 @@ def _about_group(
     notes = [*dict.fromkeys(note for new, _ in every for note in new.notes), *other_objects.notes, *added.notes]
     pods, cluster, missing = with_new_claims([as_new(pod) for _, pod in every], cluster)
     there = {pod.key: pod for pod in cluster.pods}
-    notes += [f"a pod {pod.key} exists already; this explains the pod of the file" for pod in pods if pod.key in there]
+    notes += _existing([pod.key for pod in pods if pod.key in there])
     if served.config.configuration.honor_scheduler_name_annotation:
         pods = tuple(map(honored, pods))
     there |= {pod.key: pod for pod in pods}
@@ -169,6 +183,14 @@ def _about_group(
     scenario = replace(query.scenario, of_file=keys_in(added) | of_pods | of_groups)
     query = replace(query, scenario=scenario)
     return with_claim_templates(query, templates_of(pods, cluster)) if pods else query
+
+
+def _existing(keys: list[str]) -> Iterator[str]:
+    """A note about the pods of these keys, if there are any."""
+    if keys:
+        names = ", ".join(some(keys, NAMED))
+        exist = f"a pod {names} exists" if len(keys) == 1 else f"pods {names} exist"
+        yield f"{exist} already; this explains {'the pod' if len(keys) == 1 else 'those'} of the file"
 
 
 def _resource_key(key: GroupKey) -> tuple[str, str, str]:

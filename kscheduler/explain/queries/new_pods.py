@@ -6,7 +6,7 @@ are in a pod group are asked about with it (`new_groups`).
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -36,8 +36,11 @@ from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving
 from kscheduler.scenario.unreadable import unreadable_quantity
 from kscheduler.state.group_apis import GroupAPI
+from kscheduler.text import some
 
 Tree = dict[str, Any]
+# Pods that a note names.
+NAMED: Final = 3
 
 
 def new_pods_of(
@@ -135,8 +138,8 @@ def added_with(news: Iterable[NewPod], other_objects: Manifests) -> Manifests:
 
 
 def as_new(pod: Pod) -> Pod:
-    """The pod as if nothing had happened to it: what a dry run, or the file of a pod that was there, says is not its
-    story.
+    """The pod as if it had just been created: without the UID, deletion and status that a dry run, or the file of a pod
+    that existed, brings along.
     """
     nameless = msgspec.structs.replace(pod.metadata, uid="", deletion_timestamp=None)
     status = msgspec.structs.replace(pod.status, conditions=(), nominated_node_name="")
@@ -153,23 +156,29 @@ def keys_in(added: Manifests) -> frozenset[ObjectKey]:
 
 
 def with_new_claims(pods: Sequence[Pod], objects: ClusterObjects) -> tuple[tuple[Pod, ...], ClusterObjects, list[str]]:
-    """The pods with the claims that would be made for them, the cluster with them, and a note per missing template."""
+    """The pods with the claims that would be made for them, the cluster with them, and a note per missing template.
+
+    Each note names `NAMED` pods at most.
+    """
     if not any(pod.names_claim_templates for pod in pods):
         return tuple(pods), objects, []
     by_key = {template.key: template.spec.spec for template in objects.resourceclaimtemplates}
     specs = specs_of_made(objects.pods, objects.resourceclaims) | by_key
     claims = {claim.key: claim for claim in objects.resourceclaims}
     seen: list[Pod] = []
-    notes: list[str] = []
+    lacking: dict[tuple[str, str], list[str]] = {}
+    """By claim's name in the pod, and by template, the pods."""
     for pod in pods:
         after = with_claims(pod, specs, claims.__contains__)
         claims |= {claim.key: claim for claim in after.claims}
         seen.append(after.pod)
-        notes += (
-            f"ResourceClaimTemplate {template}, which claim {entry} of {pod.key} is made from, is not known: the claim "
-            "is not made"
-            for entry, template in after.missing
-        )
+        for missing in after.missing:
+            lacking.setdefault(missing, []).append(pod.key)
+    notes = [
+        f"ResourceClaimTemplate {template}, which claim {entry} of {', '.join(some(keys, NAMED))} is made from, is not "
+        "known: the claim is not made"
+        for (entry, template), keys in lacking.items()
+    ]
     return tuple(seen), msgspec.structs.replace(objects, resourceclaims=tuple(claims.values())), notes
 
 

@@ -3,7 +3,7 @@
 {"objects": [{"kind": "Deployment", ...}, {"kind": "ResourceClaimTemplate", ...}], "namespace": "shop"}
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -15,9 +15,8 @@ from kscheduler.explain.queries.explain_query import ExplainQuery, GroupExplainQ
 from kscheduler.explain.queries.new_groups import ClusterGroups, queries_about_new
 from kscheduler.explain.queries.new_pods import new_pods_of
 from kscheduler.scenario.errors import ScenarioError
-from kscheduler.scenario.fields import nearest
 from kscheduler.scenario.known_kinds import known
-from kscheduler.scenario.object_files import Document, field_first, flattened
+from kscheduler.scenario.request_bodies import decoded_request, documents_of
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving
 
@@ -92,27 +91,3 @@ def queries_of_request(
     admitted = {id(document.tree): pod for document, pod in zip(documents, request.admitted, strict=False)}
     made = [(new, None if new.source is None else admitted.get(id(new.source.tree))) for new in news]
     return queries_about_new(made, objects, other_objects, served, groups=groups, most=MAX_EXPLAINED)
-
-
-def documents_of(objects: Sequence[dict[str, Any]], places: Sequence[str] = ()) -> Iterator[Document]:
-    """The objects of a request, and the members of lists among them. Raises `ScenarioError`."""
-    for index, tree in enumerate(objects):
-        yield from flattened(tree, places[index] if index < len(places) else f"objects[{index}]")
-
-
-def decoded_request(body: bytes, decoder: msgspec.json.Decoder[Any], kind: type[msgspec.Struct]) -> Any:
-    """The body of a question, all of whose fields may be missing. Raises `ScenarioError` that begins with the field."""
-    try:
-        return decoder.decode(body or b"{}")
-    except msgspec.ValidationError as problem:
-        raise ScenarioError(_with_suggestion(str(problem), kind.__struct_encode_fields__)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise ScenarioError(f"the body is not JSON: {problem}") from None
-
-
-def _with_suggestion(message: str, fields: Sequence[str]) -> str:
-    """Msgspec's text with the field first; an unknown field with the nearest known one."""
-    text = field_first(message)
-    unknown = message.partition("unknown field `")[2].partition("`")[0]
-    near = nearest(unknown, fields) if unknown else ""
-    return f"{text}: do you mean {near}?" if near else text

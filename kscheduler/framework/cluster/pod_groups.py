@@ -335,7 +335,7 @@ def why_incomplete(
 
 
 def unreadable(error: str) -> str:
-    """How a group is missing whose object is there: it was not understood, and says nothing."""
+    """How a group is missing whose object exists but could not be decoded."""
     return f"which exists, but cannot be read: {error}"
 
 

@@ -106,16 +106,26 @@ def tier_of_key(name: str) -> int | None:
     return int(number) if number != name and number.isascii() and number.isdigit() and len(number) < 10 else None
 
 
-def request_in_annotations(
-    annotations: Mapping[str, str], compared: dict[str, str] | None = None
-) -> TopologyRequest | None:
-    """What the annotations ask for; `None`: nothing.
+class KeyMeanings(dict[str, str]):
+    """By unknown key of an annotation the one that was probably meant; empty: none of ours.
 
-    `compared`: by unknown key of one group what is meant by it, filled here: a comparison takes 200 us, and so many of
-    a group are compared as of an object by itself.
+    A comparison takes 200 us. So the members of a group share these: for all of them together no more keys are compared
+    than for a single object. What comes after those means nothing.
     """
+
+    def __missing__(self, key: str) -> str:
+        if len(self) >= _MOST_COMPARED:
+            return ""
+        meant = self[key] = _meant_by(key)
+        return meant
+
+
+def request_in_annotations(
+    annotations: Mapping[str, str], meanings: KeyMeanings | None = None
+) -> TopologyRequest | None:
+    """What the annotations ask for; `None`: nothing. `meanings`: of keys of the group that the object belongs to."""
     suspects = [key for key in annotations if key not in ANNOTATIONS and (MARKS[0] in key or MARKS[1] in key)]
-    misspelt = next(_misspelt(suspects, {} if compared is None else compared), "") if suspects else ""
+    misspelt = next(_misspelt(suspects, KeyMeanings() if meanings is None else meanings), "") if suspects else ""
     if not misspelt and ANNOTATIONS.isdisjoint(annotations):
         return None
     problem = misspelt or next(_problems(annotations), "")
@@ -131,11 +141,9 @@ def request_in_annotations(
     )
 
 
-def _misspelt(keys: list[str], compared: dict[str, str]) -> Iterator[str]:
+def _misspelt(keys: list[str], meanings: KeyMeanings) -> Iterator[str]:
     for key in sorted(keys)[:_MOST_COMPARED]:
-        if key not in compared and len(compared) < _MOST_COMPARED:
-            compared[key] = _meant_by(key)
-        meant = compared.get(key)
+        meant = meanings[key]
         if meant:
             yield f"metadata.annotations[{_shown(key)}] is unknown: did you mean {meant}?"
 

@@ -28,13 +28,13 @@ class MemberLimiter(Protocol):
         ...
 
 
-def most_together(claims: Sequence[Sequence[Hashable]]) -> int:
-    """How many pods may share a node at most, if no two that claim the same thing may. `claims`: by pod.
+def most_together(conflicts: Sequence[Sequence[Hashable]]) -> int:
+    """How many pods may share a node at most. `conflicts`: by pod what it shares with no other pod: ports, or terms.
 
-    Each pod is counted for the claim that most pods have. Of those that are counted for one claim, one may be there; of
-    those without a claim all.
+    Each pod is counted for the conflict that most pods have. Of those that are counted for one conflict, one may be
+    there; of those without a conflict all.
     """
-    counts = Counter(claim for each in claims for claim in each)
-    # Of equally frequent ones the first; claims come in a fixed order, so that this does not depend on hashes.
-    place = {claim: number for number, (claim, _) in enumerate(counts.most_common())}
-    return sum(not each for each in claims) + len({min(each, key=place.__getitem__) for each in claims if each})
+    counts = Counter(conflict for each in conflicts for conflict in each)
+    # Of equally frequent ones the first; conflicts come in a fixed order, so that this does not depend on hashes.
+    place = {conflict: number for number, (conflict, _) in enumerate(counts.most_common())}
+    return sum(not each for each in conflicts) + len({min(each, key=place.__getitem__) for each in conflicts if each})

@@ -48,7 +48,7 @@ from kscheduler.plugins.packing.claimable_devices import claimable_devices
 from kscheduler.plugins.packing.device_columns import NO_DEMAND, WHOLE, DeviceColumns, DeviceDemand, Free, demand_of
 from kscheduler.plugins.packing.device_shapes import as_demand
 from kscheduler.plugins.packing.device_shares import DeviceChoice
-from kscheduler.plugins.packing.typical_pods import MAX_CPU, Shape, TypicalPods, most_frequent, pod_of, within_bound
+from kscheduler.plugins.packing.typical_pods import MAX_CPU, Shape, TypicalPods, most_frequent, pod_of, trimmed
 
 # Of those that run: of more only each so many-th node is looked at.
 _ENOUGH_PODS: Final = 20_000
@@ -98,7 +98,7 @@ class FragmentationAware(Plugin):
             if not any(owner.kind == "DaemonSet" for owner in pod.pod.metadata.owner_references):
                 try:
                     shapes[Shape.of(pod, self._devices, self._claimed_by(pod), most_cpu)] += count
-                    shapes = within_bound(shapes)
+                    shapes = trimmed(shapes)
                 except QuantityError:
                     continue  # it is told where it is counted
             if slicer.used_up():  # a pod may have thousands of terms

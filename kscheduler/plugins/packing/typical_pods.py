@@ -65,7 +65,7 @@ class Shape(NamedTuple):
         return cls(cpu, demand.milli, devices, pod.node_selector, pod.required_node_terms)
 
 
-def within_bound(shapes: Counter[S]) -> Counter[S]:
+def trimmed(shapes: Counter[S]) -> Counter[S]:
     """The shapes, to be called after each that is counted: of more than `MOST_KEPT` the more frequent half stays."""
     return shapes if len(shapes) <= MOST_KEPT else Counter(dict(shapes.most_common(MOST_KEPT // 2)))
 

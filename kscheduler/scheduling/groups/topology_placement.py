@@ -8,11 +8,11 @@ change it. One whose levels are not known yet waits for them.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from kscheduler.api.meta import ObjectMeta
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.cluster.preemption import GroupPlacement
-from kscheduler.framework.cluster.topology_request import TopologyRequest, request_in_annotations
+from kscheduler.framework.cluster.topology_request import KeyMeanings, TopologyRequest, request_in_annotations
 from kscheduler.framework.nodes.node_table import Rows
-from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code, Fault, Status, error, unschedulable
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, TopologyFindings, try_members
 from kscheduler.scheduling.groups.member_ranks import in_rank_order
@@ -28,22 +28,27 @@ def requested_topology(inputs: GroupInputs) -> TopologyRequest | None:
     key, own = inputs.group.key, inputs.group.topology
     findings = inputs.findings = inputs.findings or TopologyFindings()
     if key not in findings.asked:
-        of_members = _asked_by_members(inputs.members) if own is None or own.yields_to_annotations else None
-        findings.asked[key] = of_members or own
+        findings.asked[key] = topology_of(own, [pod.pod.metadata for pod in inputs.members])
     return findings.asked[key]
 
 
-def _asked_by_members(members: Iterable[PodInfo]) -> TopologyRequest | None:
-    request, asking, compared = None, "", dict[str, str]()
-    for pod in members:
-        own = request_in_annotations(pod.pod.metadata.annotations, compared)
+def topology_of(own: TopologyRequest | None, members: Iterable[ObjectMeta]) -> TopologyRequest | None:
+    """What a group asks for whose object asks for `own`: annotations, also the members', precede a field of it."""
+    of_members = _asked_by_members(members) if own is None or own.yields_to_annotations else None
+    return of_members or own
+
+
+def _asked_by_members(members: Iterable[ObjectMeta]) -> TopologyRequest | None:
+    request, asking, meanings = None, "", KeyMeanings()
+    for member in members:
+        own = request_in_annotations(member.annotations, meanings)
         if own is None or own == request:
             continue
         if own.problem:
-            return TopologyRequest(problem=f"member {pod.name}: {own.problem}")
+            return TopologyRequest(problem=f"member {member.name}: {own.problem}")
         if request is not None:
-            return TopologyRequest(problem=f"members {asking} and {pod.name} ask for different topologies")
-        request, asking = own, pod.name
+            return TopologyRequest(problem=f"members {asking} and {member.name} ask for different topologies")
+        request, asking = own, member.name
     return request
 
 

@@ -391,7 +391,7 @@ class TopologyHandler:
         self._levels.remove(obj)
         self._queue.topology_changed()
 
-    def on_list(self) -> None:
+    def on_synced(self) -> None:
         """All objects are known, if only that there are none: groups have waited for that."""
         self._queue.topology_changed()
 

@@ -23,7 +23,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE
 from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.fragments.fragmentation import OTHERS, ResourceFragmentation
-from kscheduler.fragments.typical_requests import Ignores, all_count, pods_on_nodes
+from kscheduler.fragments.typical_requests import Ignores, ignores_nothing, pods_on_nodes
 from kscheduler.fragments.unusable import fragments
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU, PODS
@@ -125,7 +125,7 @@ class FreeRoom:
         waiting: PendingPodSource,
         clock: Clock,
         has_synced: Callable[[], bool],
-        ignores: Ignores = all_count,
+        ignores: Ignores = ignores_nothing,
     ) -> None:
         """`ignores`: by the profiles in force."""
         self._cache, self._devices, self._waiting, self._ignores = cache, devices, waiting, ignores

@@ -22,14 +22,11 @@ from aiohttp import web
 
 from kscheduler.answers.pending_in_queue import PendingInQueue
 from kscheduler.api.machinery.api_errors import Object
-from kscheduler.cli.kubectl.manifests import explanation_requests
 from kscheduler.cli.kubectl.pending import pending_lines
-from kscheduler.cli.kubectl.service import ServiceProxyClient, service_address
+from kscheduler.cli.kubectl.service import service_address
 from kscheduler.cli.kubectl.top import TopReading, samples_in, screen, without_common_beginning
 from kscheduler.cli.kubectl_plugin import main
-from kscheduler.client.access.connection import plain_connection
 from kscheduler.embedded.apiserver import EmbeddedAPIServer
-from kscheduler.scenario.object_files import Document
 from kscheduler.server.login.authentication import BEHIND_PROXY
 from kscheduler.server.serving import HTTPServing
 from kscheduler.service import App, Options
@@ -311,31 +308,6 @@ async def test_why_of_manifests_is_answered_by_the_service_as_of_pods_that_are_t
         same = ("pod", "outcome", "node", "rejections", "scores", "message", "suggestions", "devices")
         assert [[each[key] for key in same] for each in answers] == [[each[key] for key in same] for each in direct]
         assert not [path for method, path, _ in front.seen if method not in ("GET", "POST")]
-
-
-async def test_members_of_a_group_go_to_the_service_in_one_question_with_their_group() -> None:
-    """Other pods go sixteen by sixteen, without it: it would be answered about each time."""
-    volcano = "scheduling.volcano.sh/v1beta1"
-    group = {"apiVersion": volcano, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 20}}
-    members = [new_pod(f"m-{number}") for number in range(20)]
-    for member in members:
-        member["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "g"}
-    others = [new_pod(f"p-{number}") for number in range(17)]
-    trees = [group, *members[:10], *others, device_class(), *members[10:]]
-    documents = [Document(tree, f"new.yaml: {number}") for number, tree in enumerate(trees)]
-    address = service_address("kube-system/kscheduler:10259")
-    async with (
-        EmbeddedAPIServer(seed=1) as server,
-        ServiceProxyClient(plain_connection(server.url), address) as proxy,
-    ):
-        bodies = await explanation_requests(documents, "shop", [], proxy)
-        (alone,) = await explanation_requests(documents[:1], "shop", [], proxy)
-    sent = [[each["metadata"]["name"] for each in body["objects"]] for body in bodies]
-    assert [len(names) for names in sent] == [17, 2, 22]
-    assert sent[2] == [*(f"m-{number}" for number in range(20)), "g", sent[0][-1]]
-    assert [len(body["admitted"]) for body in bodies] == [16, 1, 20]
-    assert all(len(body["objects"]) == len(body["places"]) for body in bodies)
-    assert alone["objects"] == [group]
 
 
 async def test_why_of_manifests_is_decided_here_where_the_service_cannot_be_queried(

@@ -148,6 +148,28 @@ def test_more_pods_than_a_decision_may_take_are_refused(capsys: pytest.CaptureFi
     assert "Job default/m asks for 10002 pods: at most 9999 are judged with their group" in capsys.readouterr().err
 
 
+def test_a_group_that_cannot_be_asked_about_is_noted_and_the_others_are_answered(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    other = {"apiVersion": "v1", "kind": "Pod", **pod_tree("other", cpu="2")}
+    assert explain(*CONFIGURED, "-o", "json", new=[gang(), of_workload("Job", 10_002), other]) == 0
+    out, err = capsys.readouterr()
+    assert [json.loads(line)["id"] for line in out.splitlines()] == ["default/other"]
+    assert "Job default/m asks for 10002 pods: at most 9999 are judged with their group: it is left out" in err
+
+
+def test_a_note_about_many_members_names_three(capsys: pytest.CaptureFixture[str]) -> None:
+    new = of_workload("StatefulSet", 5)
+    new["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gone"}]
+    running = [{"apiVersion": "v1", "kind": "Pod", **pod_tree(f"m-{number}")} for number in range(5)]
+    assert explain(*CONFIGURED, new=[gang(), new], there=[NODE, *running]) == 0
+    err = capsys.readouterr().err
+    three = "default/m-0, default/m-1, default/m-2, and 2 more"
+    assert f"pods {three} exist already; this explains those of the file" in err
+    assert f"ResourceClaimTemplate default/gone, which claim gpu of {three} is made from, is not known" in err
+    assert "m-3" not in err
+
+
 def test_other_pods_of_the_file_are_answered_by_themselves(capsys: pytest.CaptureFixture[str]) -> None:
     other = {"apiVersion": "v1", "kind": "Pod", **pod_tree("other", cpu="2")}
     assert explain(*CONFIGURED, "-o", "json", new=[gang(), *members(), other]) == 0

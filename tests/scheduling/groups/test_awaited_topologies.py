@@ -79,7 +79,7 @@ async def test_a_gang_goes_on_as_soon_as_it_is_known_that_there_are_no_objects()
         del world.awaited[HYPER_NODES]
         handler = world.assembly.handlers[HYPER_NODES]
         assert isinstance(handler, ListHandler)
-        handler.on_list()
+        handler.on_synced()
         await world.pass_seconds(2)
         assert world.nodes_of_members in (["n0", "n1"], ["n2", "n3"])
 

@@ -13,6 +13,7 @@ from kscheduler.framework.cluster.topology_request import (
     REQUIRED,
     SLICE_LEVEL,
     SLICE_SIZE,
+    KeyMeanings,
     TopologyRequest,
     request_in_annotations,
 )
@@ -113,9 +114,9 @@ async def test_members_are_asked_once_however_many_placements_their_group_is_tri
 ) -> None:
     read: list[Mapping[str, str]] = []
 
-    def noted(annotations: Mapping[str, str], compared: dict[str, str]) -> TopologyRequest | None:
+    def noted(annotations: Mapping[str, str], meanings: KeyMeanings) -> TopologyRequest | None:
         read.append(annotations)
-        return request_in_annotations(annotations, compared)
+        return request_in_annotations(annotations, meanings)
 
     monkeypatch.setattr(topology_placement, "request_in_annotations", noted)
     world = world_with(2, 2, 2)

@@ -1,7 +1,8 @@
 """What is wrong with HyperNodes and Topologies: it is reported once for each object, and the others are domains."""
 
+from collections.abc import Generator
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -16,7 +17,22 @@ from tests.scheduling.groups.test_topology_objects import by_name, exact, hyper_
 from tests.scheduling.groups.world import World
 from tests.service.log.reading import log_at
 
+T = TypeVar("T")
 SOUND = hyper_node("sound", 1, exact("Node", "n0"), regex("Node", "^n1$"))
+
+
+def at_once(steps: Generator[None, None, T]) -> T:
+    """The result of a search, which pauses on the way."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+
+
+async def checked() -> bool:
+    return True
 
 
 def selecting(selector: dict[str, Any], kind: str = "Node") -> dict[str, Any]:
@@ -70,7 +86,7 @@ def selecting(selector: dict[str, Any], kind: str = "Node") -> dict[str, Any]:
 def test_the_object_is_named_and_the_others_are_domains(wrong: list[HyperNode], problem: str) -> None:
     found = tiers_of(by_name([SOUND, *wrong]), [make_node("n0"), make_node("n1")])
     assert found.problems == {"w": problem}
-    assert problems_of(by_name([SOUND, *wrong]), ["n0", "n1"]) == {"w": problem}, "before a group asks, too"
+    assert at_once(problems_of(by_name([SOUND, *wrong]), ["n0", "n1"])) == {"w": problem}, "before a group asks, too"
     narrowest = found.tiers[-1].domains
     assert narrowest == {"n0": "sound", "n1": "sound"}
 
@@ -94,11 +110,23 @@ def test_before_a_group_asks_no_nodes_are_selected_and_the_time_is_short() -> No
     """What is not found in time is not said: a group will look for longer."""
     ticks = count()
     hyper_nodes = by_name(hyper_node(f"h{number}", 1, regex("Node", "n(")) for number in range(4))
-    assert not problems_of(hyper_nodes, [], lambda: next(ticks) * CHECK_SECONDS * 2)
+    assert not at_once(problems_of(hyper_nodes, [], lambda: next(ticks) * CHECK_SECONDS * 2))
     ticks = count()
     selecting_all = by_name([hyper_node("h", 1, *[regex("Node", "n")] * 9, exact("Node", "gone"))])
-    found = problems_of(selecting_all, [f"n{number}" for number in range(10_000)], lambda: next(ticks) * 0.01)
-    assert found == {"h": 'spec.members[9]: there is no Node "gone"'}, "ten looks at the clock, none for each node"
+    names = [f"n{number}" for number in range(10_000)]
+    found = at_once(problems_of(selecting_all, names, lambda: next(ticks) * CHECK_SECONDS / 20))
+    assert found == {"h": 'spec.members[9]: there is no Node "gone"'}, "looks at the clock by member, none by node"
+
+
+def test_the_time_of_pauses_does_not_count() -> None:
+    """Others' work may take any time there."""
+    seconds = [0.0]
+    hyper_nodes = by_name(hyper_node(f"h{number}", 1, regex("Node", "n(")) for number in range(4))
+    steps = problems_of(hyper_nodes, [], lambda: seconds[0])
+    for _ in range(4):
+        next(steps)
+        seconds[0] += CHECK_SECONDS * 2
+    assert list(at_once(steps)) == ["h0", "h1", "h2", "h3"]
 
 
 def test_the_nodes_of_all_together_are_bounded() -> None:
@@ -126,16 +154,16 @@ def test_of_two_opposite_orders_the_first_wins_and_the_other_is_reported() -> No
 async def test_each_object_is_logged_once_and_few_at_a_time() -> None:
     problems = {("r", f"o{number:03}"): "wrong" for number in range(MAX_LOGGED + 5)}
     version = 1
-    reports = TopologyReports(lambda: problems, lambda: version, lambda: True)
+    reports = TopologyReports(lambda: problems, lambda: version, checked)
     with log_at(0) as log:
         for _ in range(4):
-            reports.look()
+            await reports.look()
         lines = log.named("topology_object_wrong")
         assert [line["object"] for line in lines] == [name for _, name in problems]
         problems["r", "o003"] = "otherwise"
         version += 1
-        reports.look()
-        reports.look()
+        await reports.look()
+        await reports.look()
         assert [line["reason"] for line in log.named("topology_object_wrong")[len(lines) :]] == ["otherwise"]
     assert list(reports.notes()) == [f"r o000: wrong, and {len(problems) - 1} more objects"]
 
@@ -144,15 +172,15 @@ async def test_of_very_many_objects_none_is_logged_again_and_again(monkeypatch: 
     monkeypatch.setattr(topology_reports, "MAX_KNOWN", 50)
     problems = {("r", f"o{number:04}"): "wrong" for number in range(70)}
     version = 1
-    reports = TopologyReports(lambda: problems, lambda: version, lambda: True)
+    reports = TopologyReports(lambda: problems, lambda: version, checked)
     with log_at(0) as log:
         for _ in range(10):
-            reports.look()
+            await reports.look()
             version += 1
         first = [line["object"] for line in log.named("topology_object_wrong")]
         assert first == [name for _, name in problems][:50]
         del problems["r", "o0001"]
-        reports.look()
+        await reports.look()
         assert [line["object"] for line in log.named("topology_object_wrong")[len(first) :]] == ["o0050"]
 
 
@@ -168,27 +196,27 @@ def test_a_changed_hyper_node_is_looked_at_again() -> None:
     assert levels.version > before
 
 
-def test_what_has_changed_is_checked_once_it_rests_and_as_soon_as_it_can_be() -> None:
+async def test_what_has_changed_is_checked_once_it_rests_and_as_soon_as_it_can_be() -> None:
     versions, checks, can = [1, 2, 3, 3, 3, 3], list[int](), [True]
 
-    def check() -> bool:
+    async def check() -> bool:
         checks.append(versions[0])
         return can[0]
 
     reports = TopologyReports(dict, lambda: versions[0], check)
 
-    def look(count: int) -> None:
+    async def look(count: int) -> None:
         for _ in range(count):
-            reports.look()
+            await reports.look()
             if versions[1:]:
                 versions.pop(0)
 
-    look(6)
+    await look(6)
     assert checks == [3], "several often come together"
     can[0], versions[:] = False, [4]
-    look(3)
+    await look(3)
     can[0] = True
-    look(2)
+    await look(2)
     assert checks == [3, 4, 4, 4]
 
 
@@ -197,10 +225,64 @@ def test_what_is_wrong_with_hyper_nodes_is_known_without_a_group() -> None:
     world.nodes(1)
     awaited = "they are not listed yet"
     levels = TopologyLevels(lambda _: awaited)
-    assert levels.check(world.cache.nodes), "there is nothing to check"
+    assert at_once(levels.check(world.cache.nodes)), "there is nothing to check"
     levels.put(hyper_node("w", 1, regex("Node", "n(")))
-    assert not levels.check(world.cache.nodes)
+    assert not at_once(levels.check(world.cache.nodes))
     assert levels.problems() == {}
     awaited = ""
-    assert levels.check(world.cache.nodes)
+    assert at_once(levels.check(world.cache.nodes))
     assert list(levels.problems()) == [("hypernodes.topology.volcano.sh", "w")]
+
+
+@pytest.mark.parametrize("has_asked", [False, True], ids=["nobody", "a group"])
+def test_a_node_that_joins_is_missing_no_longer(has_asked: bool) -> None:
+    """Whether a group has asked for a topology before, or nobody; also if another node leaves at the same time."""
+    world, levels = World(), TopologyLevels()
+    world.nodes(2)
+    levels.put(hyper_node("w", 1, exact("Node", "late")))
+    nodes = world.cache.nodes
+    if has_asked:
+        levels.lists(nodes)
+    assert at_once(levels.check(nodes))
+    assert len(levels.problems()) == 1
+    world.cache.remove_node("n1")
+    world.cache.add_node(make_node("late"))
+    assert at_once(levels.check(nodes))
+    assert levels.problems() == {}
+    world.cache.remove_node("late")
+    world.cache.add_node(make_node("n1"))
+    if has_asked:
+        levels.lists(nodes)
+    assert at_once(levels.check(nodes))
+    assert len(levels.problems()) == 1, "it has left again"
+
+
+def test_what_changes_in_a_pause_is_checked_again() -> None:
+    world, levels = World(), TopologyLevels()
+    world.nodes(1)
+    levels.put(hyper_node("w", 1, exact("Node", "late")))
+    steps = levels.check(world.cache.nodes)
+    next(steps)
+    world.cache.add_node(make_node("late"))
+    assert not at_once(steps)
+    assert levels.problems() == {}
+
+
+async def test_while_many_wait_for_the_log_nothing_is_looked_for_again() -> None:
+    problems = {("r", f"o{number:03}"): "wrong" for number in range(MAX_LOGGED * 5)}
+    calls = list[str]()
+
+    async def check() -> bool:
+        calls.append("check")
+        return True
+
+    def found() -> dict[tuple[str, str], str]:
+        calls.append("problems")
+        return problems
+
+    reports = TopologyReports(found, lambda: 1, check)
+    with log_at(0) as log:
+        for _ in range(8):
+            await reports.look()
+        assert len(log.named("topology_object_wrong")) == len(problems)
+    assert calls == ["problems", "check", "problems"]

@@ -43,7 +43,7 @@ async def test_without_a_group_that_asks() -> None:
                 store = app.parts.informers.informer(HYPER_NODES).store
                 await GangCluster(server, app).until(lambda: store.get("rack") is not None)
                 for _ in range(3):  # as the log's task does each second
-                    app.parts.topology_reports.look()
+                    await app.parts.topology_reports.look()
                 _, ready = await answer(app, "/readyz?verbose")
         (line,) = log.named("topology_object_wrong")
     assert (line["resource"], line["object"]) == (HYPER_NODES.resource, "rack")
