@@ -174,7 +174,7 @@ def _new_pods(
             added.notes.extend(new.notes)
         if not (news or on_running or any(map(may_make_none, manifests.documents))):
             makes_none.append(f"{manifests.where}: {why_no_pods(manifests.documents, requested_changes.replicas)}")
-    _refuse(problems)
+    refuse(problems)
     if makes_none and not pods:
         if not (any(added.objects.values()) or added.groups or added.claim_templates):
             raise ScenarioError("\n".join(makes_none))
@@ -213,15 +213,15 @@ def _what_a_server_would_take(
             except ScenarioError as problem:
                 unread.append(str(problem))
         sound.append(replace(manifests, documents=tuple(documents)))
-    _refuse(problems)
+    refuse(problems)
     if not unread:
         return requested_changes, []
     if not any(each.documents for each in sound):
-        _refuse(unread)
+        refuse(unread)
     return replace(requested_changes, new_objects=sound), [f"{each}: it is left out" for each in unread]
 
 
-def _refuse(problems: Iterable[str]) -> None:
+def refuse(problems: Iterable[str]) -> None:
     """Raises `ScenarioError` with the problems, if there are any: each once, a bounded number."""
     lines = list(dict.fromkeys(problems))
     if lines:
@@ -309,7 +309,7 @@ def _named_apart(pods: Sequence[Pod], objects: ClusterObjects) -> list[Pod]:
         if pod.key in taken:
             twice.append(pod)
         taken.add(pod.key)
-    _refuse(f"pod {pod.key} exists already: give the new one another name or namespace" for pod in twice)
+    refuse(f"pod {pod.key} exists already: give the new one another name or namespace" for pod in twice)
     return [
         msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=f"new-{pod.key}"))
         for pod in pods
