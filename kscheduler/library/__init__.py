@@ -16,6 +16,7 @@ not this project.
     results, table      pods, explanations and profiles, as text, HTML, dicts and data frames
     node_rows           nodes, pods and utilisation as rows
     given, configured   what a caller gives: objects, files, configurations, plugins
+    made_objects        what an API server would say against the objects of `make_node` and `make_pod`
     live                a cluster that is read from its API server
     cluster_error       the one error that all of this raises
 """

@@ -14,9 +14,11 @@ from kscheduler.api.codec import copied
 from kscheduler.api.core import Node, Pod
 from kscheduler.library.cluster_error import ClusterError
 from kscheduler.library.configured import is_text
+from kscheduler.library.made_objects import MadeObjects
 from kscheduler.scenario.documents import yaml_documents
 from kscheduler.scenario.errors import ScenarioError
 from kscheduler.scenario.object_files import Document, flattened, nothing_in, read_objects
+from kscheduler.simulate.planning import refuse
 
 Tree = dict[str, Any]
 # What stands for one object, or for several.
@@ -36,6 +38,9 @@ class GivenObjects:
     pods: list[Pod] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What was passed over in files."""
+    mistakes: list[str] = field(default_factory=list)
+    """In nodes and pods that have been read, a line each."""
+    _made: MadeObjects = field(default_factory=MadeObjects)
 
     def add(self, given: Any, where: str, kind: str = "") -> None:
         """Sort in what a caller gave for the parameter `where`. `kind`: of objects without one.
@@ -44,8 +49,10 @@ class GivenObjects:
         """
         match given:
             case Node():
+                self._check(given, f"{where} (Node {given.metadata.name})")
                 self.nodes.append(given)
             case Pod():
+                self._check(given, f"{where} (Pod {given.metadata.name})")
                 self.pods.append(given)
             case str(text) if is_text(text):
                 for tree in _of_text(text, where):
@@ -71,6 +78,9 @@ class GivenObjects:
                 )
                 raise ClusterError(f"{where}: {expected} was expected, not {type(given).__name__}")
 
+    def _check(self, made: Node | Pod, place: str) -> None:
+        self.mistakes.extend(f"{place}: {mistake}" for mistake in self._made.mistakes(made))
+
     def _add_tree(self, tree: Any, where: str, kind: str) -> None:
         if isinstance(tree, dict):
             _refuse_snake_case(tree, where)
@@ -94,6 +104,7 @@ def given_objects(**parameters: Any) -> GivenObjects:
     found = GivenObjects()
     for name, given in parameters.items():
         found.add(given, name, _KINDS.get(name, ""))
+    refuse(found.mistakes)
     return found
 
 

@@ -159,6 +159,7 @@ def query_about_given(cluster: ClusterInput, pod: Given, namespace: str) -> Expl
     if isinstance(pod, Pod):
         if any(each.key == pod.key for each in cluster.objects.pods):
             return query_about_given(cluster, pod.key, namespace)
+        given_objects(pod=pod)  # which refuses what an API server would refuse
         return query_about_new(NewPod({}, "its object", "pod"), pod, cluster.objects, Manifests(), cluster.served)
     given = given_objects(pod=pod)
     if given.nodes:

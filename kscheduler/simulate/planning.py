@@ -1,5 +1,6 @@
 """What a simulation is to be about, over the objects of a file or of a cluster."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
@@ -44,10 +45,13 @@ from kscheduler.simulate.requested_nodes import NodeEdit
 from kscheduler.simulate.running_already import RunningWorkloads
 from kscheduler.simulate.simulation_plan import HeldCluster, SimulationPlan
 from kscheduler.state.group_apis import GroupAPI
+from kscheduler.text import pods as pods_text
 
 Tree = dict[str, Any]
 # Problems of new objects that are reported, a line each.
 MAX_PROBLEMS: Final = 20
+# Scheduler names that a note counts pods of: anyone who creates a pod may write a new one.
+MAX_NAMES: Final = 5
 
 
 def planned(
@@ -116,6 +120,7 @@ def planned(
         *plan.without_effect(),
         *served.presumptions(where),
         *_not_served(pods, served),
+        *_pending_not_served(objects.pods, served),
         *unfollowed(concerned, served.config),
         *groups_not_followed(added.groups, concerned, served.config),
     ]
@@ -169,7 +174,7 @@ def _new_pods(
             added.notes.extend(new.notes)
         if not (news or on_running or any(map(may_make_none, manifests.documents))):
             makes_none.append(f"{manifests.where}: {why_no_pods(manifests.documents, requested_changes.replicas)}")
-    _refuse(problems)
+    refuse(problems)
     if makes_none and not pods:
         if not (any(added.objects.values()) or added.groups or added.claim_templates):
             raise ScenarioError("\n".join(makes_none))
@@ -208,15 +213,15 @@ def _what_a_server_would_take(
             except ScenarioError as problem:
                 unread.append(str(problem))
         sound.append(replace(manifests, documents=tuple(documents)))
-    _refuse(problems)
+    refuse(problems)
     if not unread:
         return requested_changes, []
     if not any(each.documents for each in sound):
-        _refuse(unread)
+        refuse(unread)
     return replace(requested_changes, new_objects=sound), [f"{each}: it is left out" for each in unread]
 
 
-def _refuse(problems: Iterable[str]) -> None:
+def refuse(problems: Iterable[str]) -> None:
     """Raises `ScenarioError` with the problems, if there are any: each once, a bounded number."""
     lines = list(dict.fromkeys(problems))
     if lines:
@@ -304,7 +309,7 @@ def _named_apart(pods: Sequence[Pod], objects: ClusterObjects) -> list[Pod]:
         if pod.key in taken:
             twice.append(pod)
         taken.add(pod.key)
-    _refuse(f"pod {pod.key} exists already: give the new one another name or namespace" for pod in twice)
+    refuse(f"pod {pod.key} exists already: give the new one another name or namespace" for pod in twice)
     return [
         msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=f"new-{pod.key}"))
         for pod in pods
@@ -315,3 +320,22 @@ def _not_served(pods: Iterable[Pod], served: Serving) -> list[str]:
     others = sorted({pod.spec.scheduler_name for pod in pods} - set(served.names))
     names = ", ".join(served.names)
     return [f"new pods of scheduler {name} are left alone: served here is {names} ({served.source})" for name in others]
+
+
+def _pending_not_served(pods: Iterable[Pod], served: Serving) -> list[str]:
+    """A note, or none, on the pods of the cluster that wait for other schedulers: no list of the answer has them."""
+    waiting = (pod for pod in pods if not pod.spec.node_name and not pod.is_terminal)
+    counts = Counter(pod.spec.scheduler_name for pod in waiting)
+    others = sorted((-count, name) for name, count in counts.items() if name not in served.names)
+    if not others:
+        return []
+    total = -sum(count for count, _ in others)
+    if len(others) == 1:
+        whose = f"scheduler {others[0][1]}"
+    else:
+        named = ", ".join(f"{name} ({-count})" for count, name in others[:MAX_NAMES])
+        left_off = len(others) - MAX_NAMES
+        whose = f"schedulers {named}{f' and {left_off} more' if left_off > 0 else ''}"
+    verb = "is" if total == 1 else "are"
+    names = ", ".join(served.names)
+    return [f"{pods_text(total)} of {whose} {verb} pending and left alone: served here is {names} ({served.source})"]

@@ -206,6 +206,23 @@ def test_a_pod_of_a_scheduler_that_is_not_served_is_noted() -> None:
     assert any("new pods of scheduler kscheduler are left alone" in note for note in result.notes)
 
 
+def test_pending_pods_of_a_scheduler_that_is_not_served_are_counted_in_a_note() -> None:
+    tree = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "mine"}],
+    }
+    of_others = [make_pod(f"web-{number}", schedulerName="theirs") for number in range(2)]
+    pods = [*of_others, make_pod("own", schedulerName="mine"), make_pod("runs", node="a")]
+    served = "served here is mine (profiles of configuration)"
+    scheduled = Cluster.of(make_node("a"), pods, configuration=tree).schedule()
+    assert scheduled.notes == (f"2 pods of scheduler theirs are pending and left alone: {served}",)
+    several = Cluster.of(make_node("a"), [*pods, make_pod("one")]).simulate(configuration=tree)
+    of_both = f"3 pods of schedulers theirs (2), kscheduler (1) are pending and left alone: {served}"
+    assert of_both in several.notes
+    assert [each.pod for each in several.placed] == ["default/own"]
+
+
 def test_errors_are_one_type_also_for_a_pod_that_is_there() -> None:
     with pytest.raises(ClusterError, match="pod default/web exists already"):
         Cluster.of(make_node("a"), make_pod("web")).schedule(make_pod("web"))

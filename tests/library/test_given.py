@@ -21,6 +21,7 @@ from kubernetes_asyncio.client import (
 )
 
 from kscheduler import Cluster, ClusterError, make_node, make_pod
+from kscheduler.api.core import Node, Pod
 from tests.library.manifests import DEPLOYMENT, Tree, node_tree, pod_tree
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -309,3 +310,50 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
 def test_a_mistake_is_one_error_that_names_its_place(ask: Callable[[], object], expected: str) -> None:
     with pytest.raises(ClusterError, match=f"^{expected}"):
         ask()
+
+
+HALF_A_GPU: Any = {"nvidia.com/gpu": "500m"}
+
+
+@pytest.mark.parametrize(
+    ("made", "field", "text"),
+    [
+        pytest.param(
+            make_pod("a", requests={"gpu": "1"}), "gpu", "must be a standard resource type or fully", id="gpu"
+        ),
+        pytest.param(
+            make_pod("a", requests={"nvidia.com/gpu": "500m"}), "nvidia.com/gpu", "must be an integer", id="half-a-gpu"
+        ),
+        pytest.param(make_pod("A_b"), "metadata.name", "a lowercase RFC 1123 subdomain", id="name"),
+        pytest.param(make_pod("a", nodeSelector={"a b": "c"}), "spec.nodeSelector", "name part must", id="selector"),
+        pytest.param(make_node("a", gpu="8"), "gpu", "must be a standard resource type or fully", id="gpu-of-a-node"),
+        pytest.param(make_node("a", **HALF_A_GPU), "nvidia.com/gpu", "must be an integer", id="half-of-a-node"),
+        pytest.param(make_node("A_b"), "metadata.name", "a lowercase RFC 1123 subdomain", id="name-of-a-node"),
+    ],
+)
+def test_made_objects_are_refused_by_the_rules_of_manifests(made: Node | Pod, field: str, text: str) -> None:
+    kind = type(made).__name__
+    place = rf"{re.escape(kind.lower())}s\[0\] \({kind} {made.metadata.name}\): .*{re.escape(field)}.*{text}"
+    with pytest.raises(ClusterError, match=place):
+        Cluster.of(nodes=[made]) if isinstance(made, Node) else Cluster.of(pods=[made])
+    if isinstance(made, Pod):
+        with pytest.raises(ClusterError, match=place):
+            Cluster.of(make_node("a")).schedule([made])
+        with pytest.raises(ClusterError, match=rf"pod \(Pod {made.metadata.name}\): .*{text}"):
+            Cluster.of(make_node("a")).explain(made)
+
+
+def test_each_made_pod_with_a_mistake_has_a_line() -> None:
+    pods = [make_pod("web-0"), *(make_pod(f"web-{number}", requests={"gpu": "1"}) for number in (1, 2)), make_pod("W")]
+    with pytest.raises(ClusterError) as failure:
+        Cluster.of(make_node("a")).schedule(pods)
+    places = list(dict.fromkeys(line.partition(":")[0] for line in str(failure.value).splitlines()))
+    assert places == ["pods[1] (Pod web-1)", "pods[2] (Pod web-2)", "pods[3] (Pod W)"]
+
+
+def test_a_made_pod_needs_no_image_and_no_limits() -> None:
+    amounts = {"nvidia.com/gpu": "1", "hugepages-2Mi": "4Mi", "cpu": "500m"}
+    has: Any = {"nvidia.com/gpu": "8", "hugepages-2Mi": "1Gi", "attachable-volumes-csi-ebs": "25"}
+    node = make_node("a", **has)
+    own = make_pod("own", containers=[{"name": "main", "resources": {"requests": amounts}}])
+    assert len(Cluster.of(node).schedule([make_pod("short", requests=amounts), own]).placed) == 2

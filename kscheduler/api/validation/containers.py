@@ -39,7 +39,7 @@ _STANDARD = frozenset(
     }
 )
 _OF_CONTAINERS = frozenset({"cpu", "memory", "ephemeral-storage"})
-_HUGE_PAGES = "hugepages-"
+HUGE_PAGES = "hugepages-"
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 
@@ -207,19 +207,20 @@ def resources(required: Object | None, path: str) -> list[FieldCause]:
     limits, requests = required.get("limits") or {}, required.get("requests") or {}
     causes: list[FieldCause] = []
     for name, amount in limits.items():
-        causes += _resource(f"{path}.limits[{name}]", name, amount)
+        causes += resource_amount(f"{path}.limits[{name}]", name, amount)
     for name, amount in requests.items():
-        causes += _resource(f"{path}.requests[{name}]", name, amount)
+        causes += resource_amount(f"{path}.requests[{name}]", name, amount)
         causes += _within(name, amount, limits, path)
     requested = limits.keys() | requests.keys()
-    if any(name.startswith(_HUGE_PAGES) for name in requested) and not requested & {"cpu", "memory"}:
+    if any(name.startswith(HUGE_PAGES) for name in requested) and not requested & {"cpu", "memory"}:
         causes.append(rules.forbidden_field(path, "HugePages require cpu or memory"))
     return causes
 
 
-def _resource(field: str, name: str, amount: Any) -> list[FieldCause]:
+def resource_amount(field: str, name: str, amount: Any) -> list[FieldCause]:
+    """A container may have the resource, and this much of it."""
     causes = rules.qualified_name(field, name)
-    if not causes and "/" not in name and not name.startswith(_HUGE_PAGES):
+    if not causes and "/" not in name and not name.startswith(HUGE_PAGES):
         if name not in _STANDARD:
             causes.append(rules.bad_value(field, name, "must be a standard resource type or fully qualified"))
         if name not in _OF_CONTAINERS:
@@ -227,7 +228,7 @@ def _resource(field: str, name: str, amount: Any) -> list[FieldCause]:
     causes += rules.amount(field, amount)
     if is_extended(name) and quantity.milli_value(amount) % 1000:
         causes.append(rules.bad_value(field, amount, "must be an integer"))
-    if name.startswith(_HUGE_PAGES) and not _is_whole_pages(name.removeprefix(_HUGE_PAGES), amount):
+    if name.startswith(HUGE_PAGES) and not _is_whole_pages(name.removeprefix(HUGE_PAGES), amount):
         reason = f"{amount} is not positive integer multiple of {name}"
         causes.append(rules.bad_value(field, str(amount), reason))
     return causes
@@ -250,7 +251,7 @@ def is_extended(name: str) -> bool:
 
 
 def _within(name: str, amount: Any, limits: Object, path: str) -> list[FieldCause]:
-    strict = is_extended(name) or name.startswith(_HUGE_PAGES)
+    strict = is_extended(name) or name.startswith(HUGE_PAGES)
     if name not in limits:
         reason = "Limit must be set for non overcommitable resources"
         return [rules.required(f"{path}.limits", reason)] if strict else []
