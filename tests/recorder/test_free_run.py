@@ -49,6 +49,18 @@ def test_a_gang_s_victims_are_gone_at_once_although_no_single_pod_is_decided_aft
     assert measured.pending == {}
 
 
+@pytest.mark.parametrize(("length", "expected"), [(40, [1] * 11 + [0] * 10), (2000, [0])], ids=["short", "long"])
+def test_a_short_recording_is_sampled_from_its_beginning_on(length: int, expected: list[int]) -> None:
+    """A pod runs for half of 40 seconds; without a length between samples of a minute there is only the last one."""
+    run = FreeRun(Configured(default_configuration("kscheduler")), [NODES, PODS], frozenset(), length * MICROS)
+    pod = make_pod("p", requests=HALF)
+    run.apply_external(ExternalChange(100 * MICROS, NODES, None, make_node("node")))
+    run.apply_external(ExternalChange(100 * MICROS, PODS, None, pod))
+    run.apply_external(ExternalChange(121 * MICROS, PODS, pod, None))
+    run.apply_external(ExternalChange(140 * MICROS, None))
+    assert [sample.in_use for sample in run.end().samples] == expected
+
+
 HOUR: Final = 3600
 
 

@@ -11,8 +11,9 @@ from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import load_bytes
 from kscheduler.recorder.alternatives.comparing import PolicyComparison, RecordedRun, compared, rules_apart
+from kscheduler.recorder.alternatives.served_names import serving_recorded, unserved
 from kscheduler.recorder.replaying.recorded_configuration import configured_with
-from kscheduler.recorder.replaying.replay import last_run_of, runs_of
+from kscheduler.recorder.replaying.replay import RecordingError, last_run_of, runs_of
 from kscheduler.recorder.report.answers import schema_text
 from kscheduler.recorder.report.other_policy import comparison_answer, comparison_text
 from kscheduler.text import Style
@@ -122,14 +123,33 @@ def test_a_score_that_fails_is_reported_beside_what_came_of_it(
     assert answer.recorded.without_points == ()
 
 
-def test_a_profile_that_was_another_scheduler_s_is_named(recording: Path) -> None:
+def test_the_only_profile_decides_for_all_recorded_pods_whatever_its_name(recording: Path) -> None:
     found = against(recording, "profiles: [{schedulerName: other}]")
-    assert any("other" in note for note in found.notes)
-    assert found.after.placed == {}
-    (line,) = (note for note in found.notes if "no profile of OTHER" in note)
-    count, _, rest = line.partition(" ")
-    assert rest == "pods of kscheduler: no profile of OTHER has this name"
-    assert int(count) >= len(found.before.placed)
+    assert found.notes == ["OTHER's only profile, other, decides for the pods of kscheduler"]
+    assert list(found.moved()) == []
+
+
+def test_profiles_of_which_none_serves_the_recorded_pods_are_refused(recording: Path) -> None:
+    with pytest.raises(
+        RecordingError, match="OTHER has the profiles a, b; the recorded pods name kscheduler"
+    ) as refused:
+        against(recording, "profiles: [{schedulerName: a}, {schedulerName: b}]")
+    assert "set schedulerName: kscheduler in the profile that shall decide" in str(refused.value)
+
+
+def test_pods_whose_profile_only_one_of_the_two_has_are_counted() -> None:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+
+    def with_names(*names: str) -> Configured:
+        text = head + "".join(f"- {{schedulerName: {name}}}\n" for name in names)
+        return Configured(load_bytes(text.encode(), "given"))
+
+    own, other, came = with_names("a", "b"), with_names("a", "c"), {"a": 3, "b": 1, "": 2}
+    assert serving_recorded(own, other, came) == (other, [])
+    assert list(unserved(own, other, came)) == [
+        "1 pod of b: no profile of OTHER has this name; its room is taken as recorded",
+        "no recorded profile has the name c: its pods were another scheduler's",
+    ]
 
 
 def test_gates_and_version_that_differ_are_reported() -> None:

@@ -13,6 +13,7 @@ from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.recorder.alternatives.free_run import ExternalChange, FreeRun
 from kscheduler.recorder.alternatives.run_measurements import PodPlacement, RunMeasurements
+from kscheduler.recorder.alternatives.served_names import serving_recorded, unserved
 from kscheduler.recorder.entries import Op, Verb
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.recorded_configuration import RecordedConfiguration, configured_as
@@ -91,6 +92,8 @@ class RecordedRun:
         self._segments = segments
         self.notes: list[str] = []
         self.beginning = self._beginning()
+        self.length = 0
+        """From the snapshot to the last change, in microseconds."""
         self.victims = frozenset(self._victims())
 
     def _beginning(self) -> Beginning:
@@ -121,7 +124,9 @@ class RecordedRun:
 
     def _victims(self) -> Iterator[str]:
         for entry in self._entries(list(self._segments)):
-            if entry[0] == Op.EVICTION and entry[3] == EvictionStep.AWAITED:
+            if entry[0] in (Op.OBJECT, Op.BACKOFF, Op.NET):
+                self.length = max(self.length, entry[1] - self.beginning.micros)
+            elif entry[0] == Op.EVICTION and entry[3] == EvictionStep.AWAITED:
                 yield str(entry[4])
 
     def external_changes(self) -> Iterator[ExternalChange]:
@@ -198,9 +203,11 @@ def compared(recorded: RecordedRun, other: Configured, own: Configured | None = 
     description = recorded.description
     last = recorded.beginning.micros
     own, measured, came = own or configured_as(description), [], dict[str, str]()
-    volumes = _FollowedVolumes()
-    for configured in (own, other):
-        run = FreeRun(configured, recorded.beginning.kinds, recorded.victims)
+    volumes, named = _FollowedVolumes(), list[str]()
+    for is_own in (True, False):
+        if not is_own:
+            other, named = serving_recorded(own, other, Counter(came.values()))
+        run = FreeRun(own if is_own else other, recorded.beginning.kinds, recorded.victims, recorded.length)
         for change in recorded.external_changes():
             run.apply_external(change)
             last = change.micros
@@ -210,7 +217,7 @@ def compared(recorded: RecordedRun, other: Configured, own: Configured | None = 
         measured.append(run.end())
     before, after = measured
     rules = rules_apart(description.feature_gates, other.config.gates)
-    notes = [*recorded.notes, *rules, *_unserved(own, other, Counter(came.values())), *volumes.texts()]
+    notes = [*recorded.notes, *rules, *named, *unserved(own, other, Counter(came.values())), *volumes.texts()]
     if description.is_redacted:
         notes.append(HASHED)
     return PolicyComparison(before, after, recorded.beginning.micros, last, notes)
@@ -219,21 +226,6 @@ def compared(recorded: RecordedRun, other: Configured, own: Configured | None = 
 def _to_decide(pod: Pod) -> str:
     """The scheduler that a pod comes for; empty for one that comes with a node."""
     return "" if pod.spec.node_name else pod.spec.scheduler_name
-
-
-def _unserved(own: Configured, other: Configured, came: Mapping[str, int]) -> Iterator[str]:
-    """`came`: by scheduler name how many pods came to be decided."""
-    recorded, names = _names(own), _names(other)
-    for name in sorted(recorded - names):
-        count = came.get(name, 0)
-        if count:
-            yield f"{count:,} {'pod' if count == 1 else 'pods'} of {name}: no profile of OTHER has this name"
-    if missing := sorted(names - recorded):
-        yield f"no recorded profile has the name {', '.join(missing)}: its pods were another scheduler's"
-
-
-def _names(configured: Configured) -> set[str]:
-    return {profile.scheduler_name for profile in configured.config.configuration.profiles}
 
 
 def rules_apart(recorded: FeatureGates, other: FeatureGates) -> Iterator[str]:

@@ -48,6 +48,8 @@ from kscheduler.scheduling.profile import device_counter, ignores_resource
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 SAMPLE_SECONDS: Final = 60.0
+# Of a recording in which samples a minute apart would be fewer.
+_MIN_SAMPLES: Final = 20
 # A look at all pods takes longer than a sample.
 FRAGMENTS_SECONDS: Final = 3600.0
 # Decisions per waiting pod after one event: a pod that still moves then moves forever.
@@ -94,8 +96,14 @@ class _Cluster(RecordedCluster):
 class FreeRun:
     """One run under one configuration."""
 
-    def __init__(self, configured: Configured, kinds: Sequence[Kind], victims: frozenset[str]) -> None:
-        """`victims`: UIDs of the pods that the recorded scheduler has evicted. Raises `ConfigError`."""
+    def __init__(
+        self, configured: Configured, kinds: Sequence[Kind], victims: frozenset[str], length: int | None = None
+    ) -> None:
+        """Raises `ConfigError`.
+
+        `victims`: UIDs of the pods that the recorded scheduler has evicted. `length`: of the recording, in
+        microseconds: a short one is sampled more often than once a minute.
+        """
         self.clock = ReplayedClock()
         self.measured = RunMeasurements(configured.config.gates.version)
         self._cluster = _Cluster(kinds, self._is_pod_as_recorded, self._does_pod_stay)
@@ -108,7 +116,12 @@ class FreeRun:
         self._messages = _Messages()
         self._begun: list[RunningPreemption] = []
         self._held: list[Attempt] = []
-        self._next_sample = self._next_fragments = 0
+        self._next_minute = self._next_fragments = 0
+        is_short = length is not None and length < _MIN_SAMPLES * SAMPLE_SECONDS * MICROS
+        self._step = max(1, length // _MIN_SAMPLES) if length is not None and is_short else 0
+        """Between the samples of a short recording, in microseconds; 0: they are taken once a minute."""
+        self._next_sample: int | None = None
+        """When a short recording is sampled next."""
         self.assembly = Assembly(
             configured.config,
             configured.registry,
@@ -132,15 +145,7 @@ class FreeRun:
     def apply_external(self, change: ExternalChange, *, is_last: bool = True) -> None:
         """Apply it, and let the scheduler do what it can; not `is_last`: only after other changes of the same time."""
         self.clock.set(max(change.micros, self.clock.micros))
-        if change.micros >= self._next_sample:
-            if self._next_sample:
-                self.measured.samples.append(nodes_in_use(self.assembly.cache))
-                self._learn()
-            self._next_sample = change.micros + int(SAMPLE_SECONDS * MICROS)
-        if change.micros >= self._next_fragments:
-            if self._next_fragments:
-                self.measured.fragments.append(self._fragments())
-            self._next_fragments = change.micros + int(FRAGMENTS_SECONDS * MICROS)
+        self._measure(change.micros)
         queue, now = self.assembly.queue, self.clock.time()
         if change.kind is None:
             queue.flush_backoff(now)
@@ -158,6 +163,34 @@ class FreeRun:
             self._cluster.remove(change.kind, change.old.key)
         if is_last:
             self._decide_all()
+
+    def _measure(self, micros: int) -> None:
+        """What is due before the changes of this time."""
+        if self._step:
+            self._sample_until(micros)
+        if micros >= self._next_minute:
+            if self._next_minute:
+                if not self._step:
+                    self.measured.samples.append(nodes_in_use(self.assembly.cache))
+                self._learn()
+            self._next_minute = micros + int(SAMPLE_SECONDS * MICROS)
+        if micros >= self._next_fragments:
+            if self._next_fragments:
+                self.measured.fragments.append(self._fragments())
+            self._next_fragments = micros + int(FRAGMENTS_SECONDS * MICROS)
+
+    def _sample_until(self, micros: int) -> None:
+        """The samples of a short recording that are due before this change: nothing has changed since the last one.
+
+        The first is of the time of the snapshot, whose objects all have the same time.
+        """
+        if self._next_sample is None:
+            self._next_sample = micros
+        if micros > self._next_sample:
+            sample = nodes_in_use(self.assembly.cache)
+            due = -(-(micros - self._next_sample) // self._step)
+            self.measured.samples += [sample] * due
+            self._next_sample += due * self._step
 
     def end(self) -> RunMeasurements:
         """What came of it."""

@@ -74,7 +74,7 @@ class RunMeasurements:
     without_points: dict[str, FailedScorePlugin] = field(default_factory=dict)
     """By plugin, of the decisions that were scored."""
     samples: list[NodesInUse] = field(default_factory=list)
-    """Once a minute of recorded time, and at the end."""
+    """Once a minute of recorded time, more often in a short recording, and at the end."""
     fragments: list[tuple[ResourceFragmentation, ...]] = field(default_factory=list)
     """What of the free room was of no use: once an hour of recorded time, and at the end."""
 
