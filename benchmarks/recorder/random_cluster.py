@@ -1,18 +1,20 @@
 """A scheduler at work in a cluster in which anything may happen: the service's parts, with a random API server.
 
 Pods of several shapes come and go, nodes come, go and change, Bindings succeed late or fail, victims of preemption take
-their time. The seed decides what happens; when the event loop lets it happen is up to the event loop, so two runs with
-the same seed differ, as two days of a service do. With a recorder, all of it can be decided again.
+their time. The seed decides what happens and when: time passes by turns of the play, so the same seed is the same
+story on any machine. With `QuickClock` real time passes, and two runs differ, as two days of a service do. With a
+recorder, all of it can be decided again.
 """
 
 import asyncio
+import heapq
 import random
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from kscheduler.aio.clock import Clock, RealClock
+from kscheduler.aio.clock import Clock, RealClock, VirtualClock
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import KINDS, NODES, POD_DISRUPTION_BUDGETS, PODS, WORKLOAD_KINDS, Kind
 from kscheduler.api.meta import Condition, KubeObject
@@ -59,6 +61,19 @@ class QuickClock(RealClock):
         return asyncio.get_running_loop().call_later(max(0.0, seconds) / self._pace, callback)
 
 
+class TurnClock(VirtualClock):
+    """As many seconds in each turn of the play, however busy the machine is."""
+
+    TURN_SECONDS: Final = 0.05
+
+    def pass_turn(self) -> None:
+        """Time goes on, and those whose time has come wake up in the same turn of the event loop."""
+        self._now += self.TURN_SECONDS
+        while (deadline := self._next_deadline()) is not None and deadline <= self._now:
+            _, _, future = heapq.heappop(self._sleepers)
+            future.set_result(None)
+
+
 class RandomCluster(InMemoryCluster):
     """The cluster, its API server and a scheduler. What the stores have is true; informers show it some turns later."""
 
@@ -82,7 +97,7 @@ class RandomCluster(InMemoryCluster):
         super().__init__()
         self.before = self._fail
         self._random = random.Random(seed)
-        self._clock = clock or QuickClock(20.0)
+        self._clock = clock or TurnClock()
         self.recorder = recorder(self._clock) if recorder is not None else None
         self.clock: Clock = self._clock if self.recorder is None else self.recorder.clock
         self.kinds = (*KINDS.values(), *self.more_kinds)
@@ -349,8 +364,20 @@ class RandomCluster(InMemoryCluster):
             for _ in range(self._random.randrange(3)):
                 self.happen()
             await asyncio.sleep(0)
+            if isinstance(self._clock, TurnClock):
+                self._clock.pass_turn()
             if on_turn is not None and on_turn(number):
                 break
+        ending = asyncio.ensure_future(self._end(tasks))
+        if isinstance(self._clock, TurnClock):
+            while not ending.done():  # what is still being written waits between its tries
+                self._clock.pass_turn()
+                await asyncio.sleep(0)
+        await ending
+        if self.recorder is not None:
+            await self.recorder.stop()
+
+    async def _end(self, tasks: Sequence[asyncio.Future[Any]]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
@@ -359,8 +386,6 @@ class RandomCluster(InMemoryCluster):
             await self.assembly.claims.stop()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        if self.recorder is not None:
-            await self.recorder.stop()
 
 
 class _Statuses(NoStatuses):

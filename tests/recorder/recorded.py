@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from benchmarks.recorder.random_cluster import RandomCluster
+from kscheduler.aio.clock import Clock
 from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.framework.registry import Registry
 from kscheduler.recorder.blocks import BlockReader
@@ -30,8 +31,12 @@ def record(
     redaction_key: bytes = b"",
     cluster_type: type[RandomCluster] = RandomCluster,
     known: Registry | None = None,
+    clock: Clock | None = None,
 ) -> RandomCluster:
-    """Let a scheduler work, and record it. Returns the cluster as it is in the end."""
+    """Let a scheduler work, and record it. Returns the cluster as it is in the end.
+
+    `clock`: by default time passes by turns of the play, and a seed has one story.
+    """
 
     async def play() -> RandomCluster:
         settings = RecordSettings(directory, segment_bytes=segment_bytes, redaction_key=redaction_key)
@@ -41,6 +46,7 @@ def record(
             recorder=lambda clock: flight_recorder(settings, clock),
             nodes=nodes,
             known=known,
+            clock=clock,
         )
         recorder = cluster.recorder
         assert recorder is not None

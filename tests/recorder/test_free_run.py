@@ -4,9 +4,11 @@ from typing import Final
 
 import pytest
 
+from kscheduler.api.codec import convert
 from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.topologies import TOPOLOGY_KINDS, KueueTopology
 from kscheduler.assembly.configured import Configured
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree, load_bytes
@@ -59,6 +61,21 @@ def test_a_short_recording_is_sampled_from_its_beginning_on(length: int, expecte
     run.apply_external(ExternalChange(121 * MICROS, PODS, pod, None))
     run.apply_external(ExternalChange(140 * MICROS, None))
     assert [sample.in_use for sample in run.end().samples] == expected
+
+
+@pytest.mark.parametrize("followed", ["kueue", "kueue-v1beta1"])
+def test_a_topology_counts_in_whichever_version_the_configuration_follows(followed: str) -> None:
+    """A recording names the resource without a version."""
+    settings = {"topologyAPIs": [followed], "profiles": [{"schedulerName": "kscheduler"}]}
+    config = from_tree({"apiVersion": API_VERSION, "kind": KIND, **settings}, "test")
+    run = FreeRun(Configured(config), [NODES, PODS, TOPOLOGY_KINDS["kueue"]], frozenset())
+    spec = {"levels": [{"nodeLabel": "topology.kubernetes.io/zone"}]}
+    topology = convert({"metadata": {"name": "t", "uid": "t"}, "spec": spec}, KueueTopology)
+    levels, nodes = run.assembly.cache.topology_levels, run.assembly.cache.nodes
+    run.apply_external(ExternalChange(1 * MICROS, TOPOLOGY_KINDS["kueue"], None, topology))
+    assert [each.source for each in levels.lists(nodes)] == ["Topology t"]
+    run.apply_external(ExternalChange(2 * MICROS, TOPOLOGY_KINDS["kueue"], topology, None))
+    assert [each.source for each in levels.lists(nodes)] == []
 
 
 HOUR: Final = 3600

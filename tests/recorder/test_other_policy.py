@@ -160,3 +160,40 @@ def test_gates_and_version_that_differ_are_reported() -> None:
     ]
     version, _ = rules_apart(recorded, parse_feature_gates("", version="1.36"))
     assert version == "OTHER decides as kube-scheduler 1.36, the recorded one as 1.37"
+
+
+@pytest.fixture(scope="module")
+def segmented(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("segments")
+    record(directory, 400, seed=5, nodes=4, segment_bytes=3_000)
+    return directory
+
+
+@pytest.mark.parametrize("gap", ["cut", "missing"])
+def test_after_a_gap_the_next_snapshot_says_what_is_there(gap: str, segmented: Path, tmp_path: Path) -> None:
+    """What came, changed or went in the lost part would stay as it was before it."""
+    (run,) = runs_of(segmented)
+    assert len(run) > 3
+    for name in run:
+        data = name.path.read_bytes()
+        if name is not run[1]:
+            (tmp_path / name.path.name).write_bytes(data)
+        elif gap == "cut":
+            (tmp_path / name.path.name).write_bytes(data[: len(data) // 2])
+
+    def last_objects(path: Path) -> tuple[dict[tuple[str, str], object], list[str]]:
+        recorded, found = RecordedRun(last_run_of(path)), dict[tuple[str, str], object]()
+        for change in recorded.external_changes():
+            if change.kind is None:
+                continue
+            if change.old is not None and change.new is None:
+                del found[change.kind.resource, change.old.key]
+            elif change.new is not None:
+                found[change.kind.resource, change.new.key] = change.new
+        return found, recorded.notes
+
+    whole, no_notes = last_objects(segmented)
+    found, (note,) = last_objects(tmp_path)
+    assert no_notes == []
+    assert found == whole
+    assert run[1].path.name in note if gap == "cut" else "segments are missing" in note

@@ -456,6 +456,15 @@ def test_the_recording_keeps_within_its_size(tmp_path: Path) -> None:
     assert replayed(tmp_path).report.is_equal
 
 
+def test_the_same_seed_is_the_same_recording(tmp_path: Path) -> None:
+    """However busy the machine is: what tests expect of a random cluster does not depend on it."""
+    found = []
+    for name in ("one", "two"):
+        record(tmp_path / name, 100, seed=7, nodes=3)
+        found.append([entry for each in segments_in(tmp_path / name) for entry in entries_of(each.path)])
+    assert found[0] == found[1]
+
+
 def test_two_runs_in_one_directory_are_replayed_each_for_itself(tmp_path: Path) -> None:
     record(tmp_path / "one", 60, seed=1, nodes=3)
     record(tmp_path / "two", 60, seed=2, nodes=3)

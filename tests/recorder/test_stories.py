@@ -1,6 +1,5 @@
 """Stories with what takes more than one step: pod groups, Permit, volumes that are bound first, extenders."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchmarks.recorder.random_cluster import ZONES, RandomCluster
+from benchmarks.recorder.random_cluster import ZONES, QuickClock, RandomCluster
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
@@ -25,6 +24,7 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cluster.preemption import Candidate
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status, unschedulable
+from kscheduler.in_memory.at_work import turns
 from kscheduler.recorder.entries import Op
 from kscheduler.recorder.flight_recorder import FlightRecorder
 from kscheduler.recorder.redaction import NO_REDACTION, KeyedRedaction
@@ -253,7 +253,8 @@ def test_ended_decisions_are_followed_and_the_turns_of_costly_pods_come_as_recor
     segment_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(in_time, "COSTLY_SECONDS", 0.002)
-    record(tmp_path, 250, 11, cluster_type=CostlyStory, segment_bytes=segment_bytes)
+    clock = QuickClock(20.0)  # only where time passes by itself is a decision ended
+    record(tmp_path, 250, 11, cluster_type=CostlyStory, segment_bytes=segment_bytes, clock=clock)
     report = replayed(tmp_path, each_segment=segment_bytes > 0).report
     assert_equal(report)
     assert report.followed["it was ended at its budget of processor time"] > 5
@@ -279,7 +280,7 @@ class Evaluators:
 
     async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderResults:
         del pod
-        await asyncio.sleep(0.002)
+        await turns(2)
         queried = frozenset(names)
         left = frozenset(name for name in names if name[-1] in "02468")
         no = dict.fromkeys(queried - left, unschedulable("an odd number", plugin="Extender"))

@@ -40,8 +40,8 @@ OF_KUEUE_ALONE: Final = frozenset(
         "kueue.x-k8s.io/podset-topology-spreading",
     )
 )
-# Any of these is in the key of an annotation that asks for a topology, misspelt or not.
-MARKS: Final = ("podset", "topology")
+# Any of these is in the key of an annotation that asks for a topology, misspelt or not, also `Podset-Required-Topology`.
+MARKS: Final = ("odset", "opology")
 _KUEUES_PREFIX: Final = "kueue.x-k8s.io/podset-"
 # How similar (0 to 1) a key must be to a known one to be taken for a misspelling; one with Kueue's prefix is likely.
 _NEAR, _NEAR_OF_KUEUE = 0.93, 0.85
@@ -153,7 +153,7 @@ def _meant_by(key: str) -> str:
     """The annotation that was probably meant; empty: none of ours."""
     if key in OF_KUEUE_ALONE or len(key) > _LONGEST_KEY:
         return ""
-    near = _NEAR_OF_KUEUE if key.startswith(_KUEUES_PREFIX) else _NEAR
+    near = _NEAR_OF_KUEUE if key.lower().startswith(_KUEUES_PREFIX) else _NEAR
     # Without its prefix, too: `podset-required-topology`.
     named = [known for known in ANNOTATIONS if known.endswith(f"/{key}")]
     return next(iter(named or get_close_matches(key.lower(), sorted(ANNOTATIONS), 1, near)), "")

@@ -90,6 +90,8 @@ class RecordedRun:
     def __init__(self, segments: Sequence[SegmentName]) -> None:
         """Raises `RecordingError`, `SegmentError`, `OSError`."""
         self._segments = segments
+        self._cut: set[Path] = set()
+        """Segments that end before they should."""
         self.notes: list[str] = []
         self.beginning = self._beginning()
         self.length = 0
@@ -116,6 +118,7 @@ class RecordedRun:
             for block in reader.blocks():
                 yield from block
             if reader.stopped:
+                self._cut.add(name.path)
                 self._note(f"{name.path.name}: {reader.stopped}; everything before it is used")
 
     def _note(self, text: str) -> None:
@@ -132,16 +135,24 @@ class RecordedRun:
     def external_changes(self) -> Iterator[ExternalChange]:
         """All of it, in order; snapshots of later segments are passed over, except after a gap."""
         stores: dict[int, dict[str, Any]] = {}
-        for index, name in enumerate(self._segments):
-            yield from self._of_segment(name.path, stores, is_first=index == 0)
+        before: SegmentName | None = None
+        for name in self._segments:
+            is_next = before is not None and name.number == before.number + 1
+            if before is not None and not is_next:
+                self._note(f"{name.path.name} does not follow {before.path.name}: segments are missing")
+            is_after_gap = before is None or not is_next or before.path in self._cut
+            yield from self._of_segment(name, stores, is_after_gap=is_after_gap)
+            before = name
 
-    def _of_segment(self, path: Path, stores: dict[int, dict[str, Any]], *, is_first: bool) -> Iterator[ExternalChange]:
-        beginning, is_begun, unpacker = Beginning(), False, ObjectUnpacker()
-        for entry in self._entries([name for name in self._segments if name.path == path]):
+    def _of_segment(
+        self, name: SegmentName, stores: dict[int, dict[str, Any]], *, is_after_gap: bool
+    ) -> Iterator[ExternalChange]:
+        beginning, is_begun, unpacker, path = Beginning(), False, ObjectUnpacker(), name.path
+        for entry in self._entries([name]):
             op = entry[0]
             if not is_begun and op in (Op.SNAPSHOT, Op.LOST):
                 is_begun = beginning.add(entry) is not None
-                if is_begun and (is_first or beginning.lost):
+                if is_begun and (is_after_gap or beginning.lost):
                     if beginning.lost:
                         self._note(f"{path.name}: {beginning.lost} entries are missing before it")
                     yield from of_snapshot(beginning, stores)
@@ -178,13 +189,28 @@ class RecordedRun:
 
 
 def of_snapshot(beginning: Beginning, stores: dict[int, dict[str, Any]]) -> Iterator[ExternalChange]:
-    """Everything that was there. Pods come last, those on nodes first: a pod that waits is decided about at once."""
+    """Everything that was there, and before it the end of what is in `stores` and is there no more.
+
+    Pods come last, those on nodes first: a pod that waits is decided about at once.
+    """
+    yield from _gone_by(beginning, stores)
     found = [(beginning.kinds[number], number, obj) for number, objects in beginning.stored for obj in objects]
     found += _written_claims(beginning)
     found.sort(key=lambda each: 0 if each[0] is not PODS else 1 if each[2].spec.node_name else 2)
     for kind, number, obj in found:
-        stores.setdefault(number, {})[obj.key] = obj
-        yield ExternalChange(beginning.micros, kind, None, obj)
+        store = stores.setdefault(number, {})
+        old, store[obj.key] = store.get(obj.key), obj
+        yield ExternalChange(beginning.micros, kind, old, obj)
+
+
+def _gone_by(beginning: Beginning, stores: dict[int, dict[str, Any]]) -> Iterator[ExternalChange]:
+    """What went during a gap; an object under the same key with another UID is another object."""
+    there = {(number, obj.key): obj.metadata.uid for number, objects in beginning.stored for obj in objects}
+    for number, store in stores.items():
+        for key, old in list(store.items()):
+            if there.get((number, key)) != old.metadata.uid:
+                del store[key]
+                yield ExternalChange(beginning.micros, beginning.kinds[number], old, None)
 
 
 def _written_claims(beginning: Beginning) -> Iterator[tuple[Kind, int, Any]]:

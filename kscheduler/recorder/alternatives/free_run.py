@@ -37,6 +37,7 @@ from kscheduler.plugins.packing.fragmentation_aware import FragmentationAware
 from kscheduler.recorder.alternatives.claims_of_run import ClaimsOfRun, PodQuestion
 from kscheduler.recorder.alternatives.run_measurements import PodPlacement, RunMeasurements, nodes_in_use
 from kscheduler.recorder.replaying.ports_of_replay import RecordedCluster, RecordedLister
+from kscheduler.recorder.replaying.recorded_configuration import followed_kinds
 from kscheduler.recorder.replaying.service_steps import decide, decide_group
 from kscheduler.recorder.step_clock import MICROS, ReplayedClock
 from kscheduler.scheduling.attempt.context import Attempt
@@ -105,8 +106,10 @@ class FreeRun:
         microseconds: a short one is sampled more often than once a minute.
         """
         self.clock = ReplayedClock()
+        followed = followed_kinds(kinds, configured.config)
+        self._followed = {kind.resource: kind for kind in followed}
         self.measured = RunMeasurements(configured.config.gates.version)
-        self._cluster = _Cluster(kinds, self._is_pod_as_recorded, self._does_pod_stay)
+        self._cluster = _Cluster(followed, self._is_pod_as_recorded, self._does_pod_stay)
         self._claims = self._cluster.claims
         self._victims = victims
         self._arrived: dict[str, int] = {}
@@ -157,10 +160,8 @@ class FreeRun:
         elif change.kind is RESOURCE_CLAIMS:
             claims: tuple[Any, Any] = change.old, change.new
             self._claims.apply(*claims)
-        elif change.new is not None:
-            self._cluster.put(change.kind, change.new, initial=change.kind is NODES)
-        elif change.old is not None:
-            self._cluster.remove(change.kind, change.old.key)
+        else:
+            self._apply_to(self._followed.get(change.kind.resource, change.kind), change)
         if is_last:
             self._decide_all()
 
@@ -247,6 +248,13 @@ class FreeRun:
             for plugin in profile.instances:
                 if isinstance(plugin, FragmentationAware):
                     run_synchronously(plugin.refresh())
+
+    def _apply_to(self, kind: Kind, change: ExternalChange) -> None:
+        """`kind`: in the version that the configuration of this run follows."""
+        if change.new is not None:
+            self._cluster.put(kind, change.new, initial=kind is NODES)
+        elif change.old is not None:
+            self._cluster.remove(kind, change.old.key)
 
     def _apply_to_pod(self, old: KubeObject | None, new: KubeObject | None) -> None:
         about: Any = new or old

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 
 from kscheduler import __version__
+from kscheduler.api.kinds import Kind
+from kscheduler.assembly import configured_kinds
 from kscheduler.assembly.configured import ConfigurationReader, Configured
 from kscheduler.assembly.plugin_loading import PluginOrigin
 from kscheduler.config.feature_gates import FeatureGates
@@ -62,6 +64,15 @@ def read_description(tree: Mapping[str, Any]) -> RecordedConfiguration:
         tree["version"],
         bool(tree.get(REDACTED)),
     )
+
+
+def followed_kinds(kinds: Sequence[Kind], config: LoadedConfig) -> list[Kind]:
+    """The kinds of a recording, in the same order, each in the version that the configuration follows.
+
+    A recording names resources without a version; handlers are registered by kind, and so by version.
+    """
+    followed = {kind.resource: kind for kind in configured_kinds(config)}
+    return [followed.get(kind.resource, kind) for kind in kinds]
 
 
 def configured_as(recorded: RecordedConfiguration, plugins: Sequence[str] = ()) -> Configured:

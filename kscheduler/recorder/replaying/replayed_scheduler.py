@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, RESOURCE_CLAIMS, Kind
 from kscheduler.api.meta import KubeObject
-from kscheduler.assembly import Assembly, topology_kinds
+from kscheduler.assembly import Assembly
 from kscheduler.assembly.configured import Configured
 from kscheduler.assembly.profiles_over import that_only_decide
 from kscheduler.config.extenders import decides, is_queried_about
@@ -37,6 +37,7 @@ from kscheduler.recorder.replaying.recorded_configuration import (
     RecordedConfiguration,
     changed_plugins,
     configured_as,
+    followed_kinds,
     read_description,
 )
 from kscheduler.recorder.replaying.service_steps import decide, decide_group
@@ -87,9 +88,7 @@ class ReplayedScheduler:
         """Raises `ConfigError` where the configuration cannot be built."""
         self.clock = ReplayedClock()
         configured = configure(description)
-        # A recording names resources: their version is that which the configuration follows.
-        followed = {kind.resource: kind for kind in topology_kinds(configured.config)}
-        kinds = [followed.get(kind.resource, kind) for kind in kinds]
+        kinds = followed_kinds(kinds, configured.config)
         self._cluster = RecordedCluster(kinds)
         self.stores: Mapping[Kind, Store[Any]] = self._cluster.stores
         self.attempts: dict[int, Attempt] = {}

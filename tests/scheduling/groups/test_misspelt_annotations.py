@@ -28,6 +28,7 @@ def problem_of(annotations: Mapping[str, str]) -> str:
     ("key", "meant"),
     [
         pytest.param("kueue.x-k8s.io/podset-requierd-topology", REQUIRED, id="letters"),
+        pytest.param("kueue.x-k8s.io/Podset-Required-Topology", REQUIRED, id="capitals"),
         pytest.param("kueue.x-k8s.io/podset-Prefered-Topology", PREFERRED, id="case"),
         pytest.param("kueue.x-k8s.io/podset-topology", REQUIRED, id="short"),
         pytest.param("kueue.x-k8s.io/podset-slice-sizes", SLICE_SIZE, id="plural"),
