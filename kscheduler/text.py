@@ -27,6 +27,11 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.splitlines()))
 
 
+def without_empty_answer(message: str) -> str:
+    """A pod group's message as a sentence of ours: without the ", " that kube-scheduler puts before an empty answer."""
+    return message.removesuffix(", ")
+
+
 def some(names: list[str], most: int) -> list[str]:
     """The first `most` names, and the number of the rest."""
     shown = [printable(name) for name in names[:most]]

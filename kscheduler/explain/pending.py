@@ -31,6 +31,7 @@ from kscheduler.scheduling.drift.prebind_waits import binding_timeout, waits_of
 from kscheduler.scheduling.failure import SCHEDULER_ERROR
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.cache import Cache
+from kscheduler.text import without_empty_answer
 
 # Distinct messages to the members of a group that are shown, those of most members first.
 _MAX_MESSAGES: Final = 3
@@ -133,7 +134,8 @@ def _of_group(members: Sequence[Pod]) -> str:
     reported: Counter[str] = Counter()
     for pod in members:
         condition = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
-        reported[condition.message if condition is not None and condition.status == "False" else ""] += 1
+        message = condition.message if condition is not None and condition.status == "False" else ""
+        reported[without_empty_answer(message)] += 1
     ordered = sorted(
         ((number, message) for message, number in reported.items() if message), key=lambda each: each[::-1]
     )

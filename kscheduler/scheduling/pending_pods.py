@@ -151,10 +151,12 @@ def _words(cause: Counter[_Said]) -> str:
         counts[message] += number
     if len(counts) == 1:
         return next(iter(counts))
+    # kube-scheduler 1.37 ends a group's message with ", " where no plugin says more: not before a number of members.
     ordered = sorted(((number, message) for message, number in counts.items() if message), key=_most_first)
     more = [f"and {len(ordered) - MAX_MESSAGES} more messages"] if len(ordered) > MAX_MESSAGES else []
     reported = [
-        f"{message} ({number} {'member' if number == 1 else 'members'})" for number, message in ordered[:MAX_MESSAGES]
+        f"{message.removesuffix(', ')} ({number} {'member' if number == 1 else 'members'})"
+        for number, message in ordered[:MAX_MESSAGES]
     ]
     return "; ".join((*reported, *more))
 

@@ -20,7 +20,20 @@ from kscheduler.simulate.simulation_result import (
     Simulation,
     StillPending,
 )
-from kscheduler.text import BOLD, GREEN, INDENT, PLAIN, RED, YELLOW, Style, aligned, nodes, printable, wrapped
+from kscheduler.text import (
+    BOLD,
+    GREEN,
+    INDENT,
+    PLAIN,
+    RED,
+    YELLOW,
+    Style,
+    aligned,
+    nodes,
+    printable,
+    without_empty_answer,
+    wrapped,
+)
 from kscheduler.text import pods as pods_text
 
 # Lines of a kind; the rest is counted.
@@ -138,7 +151,7 @@ def _waiting(waiting: tuple[StillPending, ...], style: Style, end: str = "") -> 
     yield f"{style.paint(pods_text(len(waiting)), RED)} would stay pending{end}"
     reasons: dict[str, list[str]] = {}
     for each in waiting:
-        reasons.setdefault(each.message, []).append(each.pod)
+        reasons.setdefault(without_empty_answer(each.message), []).append(each.pod)
     for message, pods in sorted(reasons.items(), key=lambda entry: -len(entry[1])):
         names = ", ".join(map(printable, pods[:3])) + (f" and {len(pods) - 3} more" if len(pods) > 3 else "")
         yield f"{INDENT}{names}: {printable(message)}"

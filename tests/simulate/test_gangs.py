@@ -158,3 +158,21 @@ def test_groups_and_pods_have_the_priority_of_their_class(play: Play, is_in_file
     assert len(tree["placed"]) == 2
     assert [each["pod"] for each in tree["evicted"]] == ["shop/web"]
     assert tree["notes"] == []
+
+
+def test_the_text_of_a_gang_that_nobody_makes_room_for_ends_without_a_comma(play: Play, tmp_path: Path) -> None:
+    """kube-scheduler 1.37 appends an empty answer to the condition, which JSON has as it is."""
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "kscheduler", "plugins": {"podGroupPostFilter": {"disabled": [{"name": "*"}]}}}],
+    }
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    new = play.write("new.yaml", group("gang", minimum=3), gang_workload(3))
+    asked = ("-f", new, *KUBERNETES, "--config", str(path))
+    assert any(
+        each["message"].endswith("0 remaining, ") for each in play(*asked, objects=[node("a", cpu="2")])["pending"]
+    )
+    lines = play.text(*asked, objects=[node("a", cpu="2")]).splitlines()
+    assert any(line.endswith("0 remaining") for line in lines)

@@ -19,7 +19,19 @@ from kscheduler.cli.pending_flags import add_parser as add_flags
 from kscheduler.cli.pending_flags import namespace_queried
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
-from kscheduler.text import BOLD, DIM, INDENT, Style, age_of, json_line, nodes, printable, style_of, wrapped
+from kscheduler.text import (
+    BOLD,
+    DIM,
+    INDENT,
+    Style,
+    age_of,
+    json_line,
+    nodes,
+    printable,
+    style_of,
+    without_empty_answer,
+    wrapped,
+)
 
 # Reasons without a change whose oldest pod may wait with a group: each is a question of its own.
 MAX_EXPLAINED: Final = 5
@@ -182,7 +194,7 @@ def _reason_lines(alike: Sequence[ReasonInQueue], now: datetime, style: Style) -
     by = f" ({', '.join(map(printable, reason.plugins))})" if reason.plugins else ""
     yield from wrapped(f"{count}  {place}{by}{age}: {', '.join(map(printable, names))}{more}", style.width)
     if message:
-        yield from wrapped(f"{INDENT}{printable(message)}", style.width)
+        yield from wrapped(f"{INDENT}{printable(without_empty_answer(message))}", style.width)
     if reason.left_off:
         yield from wrapped(f"{INDENT}{printable(reason.left_off)}", style.width)
     if found := next((each.suggestion for each in alike if each.suggestion), None):

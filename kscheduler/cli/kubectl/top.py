@@ -23,7 +23,7 @@ from kscheduler.cli.cluster_flags import add_cluster
 from kscheduler.cli.kubectl.choosing import add_choice, answer
 from kscheduler.cli.kubectl.service import ServiceProxyClient, ServiceQueryError
 from kscheduler.cli.refusal import FAILED, refuse
-from kscheduler.text import BOLD, RED, Style, age_of, aligned, printable, style_of
+from kscheduler.text import BOLD, RED, Style, age_of, aligned, printable, style_of, without_empty_answer
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -165,7 +165,7 @@ def screen(now: TopReading, before: TopReading | None, at: datetime, style: Styl
     reasons, total = now.pending.reasons, now.pending.count
     yield style.paint(f"{total} pods pending" if total != 1 else "1 pod pending", BOLD)
     shown = reasons if height is None else reasons[: max(height - len(head) - 2, 1)]
-    messages = [printable(reason.message) for reason in shown]
+    messages = [printable(without_empty_answer(reason.message)) for reason in shown]
     if height is not None:
         messages = without_common_beginning(messages)
     rows = [(*_row(reason, at), message) for reason, message in zip(shown, messages, strict=True)]

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from kscheduler.api.groups import COMPOSITE_INITIALLY_SCHEDULED, INITIALLY_SCHEDULED
+from kscheduler.api.machinery.resources import POD_GROUPS
 from kscheduler.api.meta import Condition
 from kscheduler.api.releases import Behaviours
 from kscheduler.framework.cluster.claim_writing import Deallocation
@@ -114,9 +115,19 @@ def run_group_post_filter(inputs: GroupInputs, result: GroupResult, place: Calla
         for each in result.whole:
             each.waits_for_preemption = True
         _nominate(result.all_members, made)
-    if made.status.message or not inputs.behaviours.members_inherit_rejections:
+    if made.status.message or _tells_of_nothing(inputs):
         _report(result.whole, made.status.message)
     return searched
+
+
+def _tells_of_nothing(inputs: GroupInputs) -> bool:
+    """Whether an empty answer is appended, too: ", " at the end of the message, as kube-scheduler 1.37 has it.
+
+    In 1.36 there is nothing that could answer, and groups of other APIs kube-scheduler does not decide.
+    """
+    behaviours = inputs.behaviours
+    is_as_upstream = behaviours.has_pod_group_post_filter and inputs.group.key.api == POD_GROUPS.group
+    return is_as_upstream and not behaviours.members_inherit_rejections
 
 
 def _report(results: Sequence[GroupResult], message: str) -> None:

@@ -428,7 +428,8 @@ def read(tree: Tree) -> PendingInQueue:
 def test_pending_names_the_group_and_where_to_ask_about_it_as_a_whole() -> None:
     pods = [{"namespace": "ml", "name": f"train-{number}"} for number in range(2)]
     reason = {"count": 2, "since": None, "plugins": ["NodeResourcesFit"], "queue": "backoff", "pods": pods}
-    reported = {**reason, "podGroup": "ml/train", "message": "pod group is unschedulable"}
+    # kube-scheduler 1.37 appends an empty answer to such a message.
+    reported = {**reason, "podGroup": "ml/train", "message": "pod group is unschedulable, "}
     tree = {"count": 2, "reasons": [reported], "reasonsLeftOff": 0}
     lines = list(pending_lines(read(tree), datetime(2026, 1, 1, tzinfo=UTC), PLAIN))
     assert lines[2:] == [

@@ -219,7 +219,7 @@ def test_pod_groups_with_one_reason_are_one_reason(tmp_path: Path, capsys: pytes
     """What their members were told is put together by group, so that gangs of one fate are told once."""
     conditions = [
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-        for message in ("0/1 nodes are available: 1 Insufficient cpu.", "minCount (2) cannot be satisfied")
+        for message in ("0/1 nodes are available: 1 Insufficient cpu.", "minCount (2) cannot be satisfied, ")
     ]
     objects = [NODE]
     for group in ("a", "b", "c"):
@@ -236,7 +236,7 @@ def test_pod_groups_with_one_reason_are_one_reason(tmp_path: Path, capsys: pytes
     )
     both, without = explanation(capsys, "--from", str(path), "--config", str(config))["reasons"]
     assert (both["count"], both["podGroups"]) == (4, ["shop/a", "shop/b"])
-    reported = f"{conditions[0]['message']} (1 member); {conditions[1]['message']} (1 member)"
+    reported = f"{conditions[0]['message']} (1 member); minCount (2) cannot be satisfied (1 member)"
     assert both["message"] == f"waits with its pod group, which is explained as a whole; the last attempt: {reported}"
     assert (without["count"], without["podGroups"]) == (2, ["shop/c"])
     assert main(["pending", "--from", str(path), "--config", str(config)]) == 0

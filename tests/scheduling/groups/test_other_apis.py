@@ -13,8 +13,9 @@ from kscheduler.api.groups import (
 )
 from kscheduler.config.errors import ConfigError
 from tests.builders import make_pod
-from tests.scheduling.groups.world import World, member, with_other_apis
+from tests.scheduling.groups.world import ON, World, member, with_other_apis
 
+TOO_FEW = "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining"
 HALF: dict[str, Any] = {"requests": {"cpu": "2"}}
 
 
@@ -44,6 +45,30 @@ async def test_all_or_nothing_for_jobs_of_today(api: str) -> None:
         await world.settle()
         assert world.sizes() == {"fits": 4}
         assert world.groups.conditions == [], "their controllers write their statuses"
+
+
+@pytest.mark.parametrize(("version", "without"), [("1.36", ""), ("1.37", "podGroupPostFilter")])
+@pytest.mark.parametrize("api", ["scheduler-plugins", "volcano"])
+async def test_nothing_is_appended_where_no_plugin_looks_for_victims(api: str, version: str, without: str) -> None:
+    """To the message of a group of Kubernetes 1.37 appends an empty answer; it does not know these groups."""
+    world = World(with_other_apis(api, version=version, without=without))
+    world.nodes(1)
+    async with world.working():
+        world.add_group(group_of(api, "g", 3))
+        world.add(*(make_pod(f"g-{number}", **metadata(api, "g"), **HALF) for number in range(3)))
+        await world.settle()
+        assert {note for note in world.reported.notes if "pod group" in note} == {
+            f"pod group is unschedulable, {TOO_FEW}"
+        }
+
+
+async def test_an_empty_answer_is_appended_to_the_message_of_a_group_of_kubernetes_as_1_37_does() -> None:
+    world = World(with_other_apis(version="1.37", gates=ON, without="podGroupPostFilter"))
+    world.nodes(1)
+    async with world.working():
+        world.gang("g", 3, **HALF)
+        await world.settle()
+        assert world.groups.last("g").message == f"{TOO_FEW}, "
 
 
 async def test_members_agree_among_themselves_whatever_their_priority() -> None:

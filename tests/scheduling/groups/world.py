@@ -208,15 +208,16 @@ class World(SchedulerInMemory):
         return Counter(pod.metadata.name.rpartition("-")[0] for pod in self.pods() if pod.spec.node_name)
 
 
-def with_other_apis(*names: str) -> LoadedConfig:
-    """A configuration that follows groups of other projects, on the oldest followed version."""
+def with_other_apis(*names: str, version: str = "1.36", gates: str = "", without: str = "") -> LoadedConfig:
+    """A configuration that follows groups of other projects; `without` any plugin at an extension point."""
+    disabled = {"plugins": {without: {"disabled": [{"name": "*"}]}}} if without else {}
     tree = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "podGroupAPIs": list(names),
-        "profiles": [{"schedulerName": "kscheduler"}],
+        "profiles": [{"schedulerName": "kscheduler", **disabled}],
     }
-    return from_tree(tree, "", parse_feature_gates(""))
+    return from_tree(tree, "", parse_feature_gates(gates, version=version))
 
 
 def without_gates(pod: Pod) -> Pod:
