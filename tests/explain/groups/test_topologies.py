@@ -78,3 +78,16 @@ def test_a_placed_group_says_in_which_domains_it_is(
     assert run("podgroup/g", "--from", path, "--config", config) == 0
     out, _ = capsys.readouterr()
     assert "its minimum is 3\n  example.com/rack: r1 (2), r0 (1)\n  m-0: is on a\n" in out
+
+
+def test_members_that_contradict_each_other_ask_for_no_domains(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in an attempt: the first member's labels are not the group's."""
+    path, config = dump(tmp_path, 3, "preferred", on="ace", by_members=True)
+    dumped = json.loads(Path(path).read_text())
+    dumped["items"][-1]["metadata"]["annotations"] = {"kueue.x-k8s.io/podset-required-topology": "example.com/block"}
+    Path(path).write_text(json.dumps(dumped))
+    assert run("podgroup/g", "--from", path, "--config", config) == 0
+    out, _ = capsys.readouterr()
+    assert "its minimum is 3\n  m-0: is on a\n" in out
