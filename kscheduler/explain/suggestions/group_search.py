@@ -11,12 +11,14 @@ A trial places all members, so trials are counted: `_MAX_PLACED` members in all,
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 from typing import Final
 
 import msgspec
 
 from kscheduler.explain.suggestions.all_kinds import KINDS, demands, order
+from kscheduler.explain.suggestions.group_domains import GroupDomains, domains_of
 from kscheduler.explain.suggestions.object_changes import ObjectChange, changed_meanwhile
 from kscheduler.explain.suggestions.search_time import SearchTime
 from kscheduler.explain.suggestions.suggestion import Demand, GroupScale, Step, Suggestion, SuggestionKind
@@ -57,6 +59,11 @@ class _GroupTrials:
         self.one = Trials(inputs.profile, inputs.members[0], inputs.cache, SearchInputs(time=time))
         """For what is proposed: by a member."""
         self._placed = 0
+
+    @cached_property
+    def domains(self) -> GroupDomains | None:
+        """The domains that the group may not leave."""
+        return domains_of(replace(self.inputs, findings=None))
 
     def result(self, changes: Iterable[ObjectChange]) -> GroupResult | None:
         """What becomes of the group with these changes, if it fits. Raises `SearchOverError`."""
@@ -120,7 +127,8 @@ def _more_nodes(trials: _GroupTrials) -> Iterator[Suggestion]:
 def _of_kinds(kinds: Iterable[type[SuggestionKind]], trials: _GroupTrials) -> Iterator[Suggestion]:
     """What the kinds propose for the group as a whole, first where the fewest trials are enough."""
     members = trials.inputs.members
-    by_spec = [Trials(trials.inputs.profile, alike[0], trials.cache) for alike in _classes(members)]
+    known = SearchInputs(domains=trials.domains)
+    by_spec = [Trials(trials.inputs.profile, alike[0], trials.cache, known) for alike in _classes(members)]
     found = [list(kind.for_group(trials.inputs.group, len(members), by_spec)) for kind in kinds]
     for scales in sorted(filter(None, found), key=lambda each: each[0].most):
         best: tuple[int, Suggestion] | None = None

@@ -27,6 +27,7 @@ import numpy as np
 
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceClaim, ResourceClaimTemplate
+from kscheduler.explain.suggestions.group_domains import GroupDomains
 from kscheduler.explain.suggestions.object_changes import ObjectChange, Operation, changed_meanwhile, patched
 from kscheduler.explain.suggestions.search_time import SearchTime
 from kscheduler.framework.cluster.preemption import DisruptionBudgets
@@ -134,6 +135,8 @@ class SearchInputs:
     """Of the pod's claims."""
     time: SearchTime = field(default_factory=lambda: SearchTime(inf))
     """The budget for trying changes."""
+    domains: GroupDomains | None = None
+    """Those that the pod's group may not leave; `None`: it may be on any node."""
 
 
 class Trials:

@@ -40,7 +40,7 @@ OF_KUEUE_ALONE: Final = frozenset(
         "kueue.x-k8s.io/podset-topology-spreading",
     )
 )
-# Any of these is in the key of an annotation that asks for a topology, misspelt or not, also `Podset-Required-Topology`.
+# Any of these is in the key of an annotation that asks for a topology, misspelt or not, also with capitals.
 MARKS: Final = ("odset", "opology")
 _KUEUES_PREFIX: Final = "kueue.x-k8s.io/podset-"
 # How similar (0 to 1) a key must be to a known one to be taken for a misspelling; one with Kueue's prefix is likely.

@@ -91,3 +91,53 @@ def test_members_that_contradict_each_other_ask_for_no_domains(
     assert run("podgroup/g", "--from", path, "--config", config) == 0
     out, _ = capsys.readouterr()
     assert "its minimum is 3\n  m-0: is on a\n" in out
+
+
+def added(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], racks: dict[str, str], busy: str, *, members: int = 6
+) -> list[str]:
+    """Which nodes a gang of 3-CPU members would need that must be in one rack, of nodes of 8 CPU in racks.
+
+    `busy`: the nodes, a letter each, that have room for no member.
+    """
+    objects: list[Tree] = []
+    for name, rack in racks.items():
+        tree = node_tree(name, cpu="8")
+        tree["metadata"]["labels"] = {"example.com/rack": rack} if rack else {}
+        objects.append({"apiVersion": "v1", "kind": "Node", **tree})
+    pods = [pod_tree(f"busy-{name}", cpu="6", nodeName=name) for name in busy]
+    for number in range(members):
+        pods.append(pod_tree(f"m-{number:02}", cpu="3"))
+        pods[-1]["metadata"]["labels"] = {SCHEDULER_PLUGINS_LABEL: "g"}
+    objects += [{"apiVersion": "v1", "kind": "Pod", **each} for each in pods]
+    annotations = {"kueue.x-k8s.io/podset-required-topology": "example.com/rack"}
+    gang = {
+        "metadata": {"name": "g", "namespace": "default", "annotations": annotations},
+        "spec": {"minMember": members},
+    }
+    objects.append({"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", **gang})
+    path, config = tmp_path / "dump.json", tmp_path / "config.yaml"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}), encoding="utf-8")
+    config.write_text(CONFIG.replace("topologyAPIs: [kueue]\n", ""), encoding="utf-8")
+    run("podgroup/g", "--from", str(path), "--config", str(config), "-o", "json")
+    tree = json.loads(capsys.readouterr().out)
+    return [each["text"] for each in tree["suggestions"] if each["kind"] == "addNode"]
+
+
+def test_nodes_are_added_to_the_rack_that_lacks_the_fewest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    racks = {"a": "r0", "b": "r0", "c": "r1", "d": "r1"}
+    assert added(tmp_path, capsys, racks, "ab") == ["add a node like c"]
+    assert added(tmp_path, capsys, racks, "cd") == ["add a node like a"]
+    assert added(tmp_path, capsys, racks, "abc") == ["add 2 nodes like c"]
+
+
+def test_of_many_racks_the_one_with_most_room_is_among_those_that_are_tried(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [chr(ord("a") + number) for number in range(24)]
+    racks = {name: f"r{number // 2}" for number, name in enumerate(names)}
+    assert added(tmp_path, capsys, racks, "".join(names[:-2])) == [f"add a node like {names[-2]}"]
+
+
+def test_a_node_in_no_rack_is_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert added(tmp_path, capsys, {"a": "", "b": "", "c": "", "d": "r1"}, "d", members=2) == ["add a node like d"]

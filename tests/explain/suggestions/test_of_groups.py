@@ -400,3 +400,38 @@ def test_each_suggestion_for_a_random_gang_holds_and_one_node_less_does_not(
 
 def _apart() -> Tree:
     return {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "gang"}}}
+
+
+def in_rack(name: str, rack: str, block: str = "b0") -> Tree:
+    tree = node_tree(name, cpu="8")
+    tree["metadata"]["labels"] = {"example.com/block": block, "example.com/rack": rack}
+    return tree
+
+
+def test_nodes_are_added_where_kubernetes_own_constraint_lacks_the_fewest() -> None:
+    nodes = [in_rack("a", "r0"), in_rack("b", "r0"), in_rack("c", "r1"), in_rack("d", "r1"), in_rack("e", "r1")]
+    scenario = gang(8, nodes, cpu="3")
+    scenario["objects"]["pods"] += [pod_tree(f"busy-{name}", cpu="6", nodeName=name) for name in "abc"]
+    scenario["gates"] = {**GATES, "TopologyAwareWorkloadScheduling": True}
+    constraints = {"topology": [{"key": "example.com/rack"}]}
+    scenario["objects"]["podgroups"][0]["spec"]["schedulingConstraints"] = constraints
+    assert by_kind(scenario)["addNode"]["text"] == "add 2 nodes like c"
+
+
+@pytest.mark.parametrize("asked", ["required", "slice-required"])
+def test_racks_of_one_name_in_two_blocks_are_two_domains(asked: str) -> None:
+    nodes = [in_rack(name, "r0", block) for name, block in zip("abcd", ["b0", "b0", "b1", "b1"], strict=True)]
+    scenario = gang(6, nodes, cpu="3")
+    scenario["objects"]["pods"] += [pod_tree(f"busy-{name}", cpu="6", nodeName=name) for name in "ab"]
+    scenario["gates"] = {**GATES, "TopologyAwareWorkloadScheduling": True}
+    annotations = {f"kueue.x-k8s.io/podset-{asked}-topology": "example.com/rack"}
+    if asked == "slice-required":
+        annotations["kueue.x-k8s.io/podset-slice-size"] = "6"
+    scenario["objects"]["podgroups"][0]["metadata"]["annotations"] = annotations
+    scenario["config"] = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "topologyLevels": [["example.com/block", "example.com/rack"]],
+        "profiles": [{"schedulerName": DEFAULT_SCHEDULER_NAME}],
+    }
+    assert by_kind(scenario)["addNode"]["text"] == "add a node like c"

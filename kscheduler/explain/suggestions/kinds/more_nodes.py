@@ -3,11 +3,15 @@
 Two nodes have the same shape if the pod cannot tell them apart when they are empty: the same amounts of what it asks
 for, the same taints, and the same values of the labels that its rules, its neighbours' rules or its volumes look at.
 For a pod that needs devices they also have as many devices of each driver. A copy has its own.
+
+A copy is in the same domains as its node. Of a group that may not leave a domain (a rack, a block) nodes of one shape
+in different domains are therefore tried one by one: those of the domains with room for the most members.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain, zip_longest
 from typing import Final
 
 import msgspec
@@ -29,6 +33,8 @@ from kscheduler.state.cache import Cache
 # How many are tried, those of most nodes first.
 _SHAPES: Final = 16
 _SHAPES_OF_GROUP: Final = 4
+# Of each of these shapes, where the group may not leave a domain.
+_DOMAINS_OF_SHAPE: Final = 4
 _OF_CONTROLLERS: Final = "node.kubernetes.io/"
 _OF_ONE_NODE: Final = (HOSTNAME, "kubernetes.io/metadata.name", "topology.hostpath.csi/node")
 
@@ -81,8 +87,23 @@ class AddNodes(SuggestionKind, frozen=True):
             for step in cls.proposals(each):
                 if isinstance(step.facts, AddNodes):
                     shapes.setdefault(step.facts.like, (step.facts, each))
-        for facts, each in list(shapes.values())[:_SHAPES_OF_GROUP]:
+        found = [facts._by_domain(each) for facts, each in list(shapes.values())[:_SHAPES_OF_GROUP]]
+        # The best domain of each shape first, then the second best.
+        for facts, each in filter(None, chain.from_iterable(zip_longest(*found))):
             yield GroupScale(members, partial(facts._several, each))
+
+    def _by_domain(self, trials: Trials) -> "list[tuple[AddNodes, Trials]]":
+        """Of the nodes of this shape one in each of the domains in which more nodes may help the group most."""
+        domains, nodes = trials.inputs.domains, trials.cache.nodes
+        if domains is None:
+            return [(self, trials)]
+        rows = nodes.rows()
+        numbers = _shape_numbers(trials, rows)
+        alike = rows[numbers == numbers[rows == nodes.row_of(self.like)]]
+        return [
+            (msgspec.structs.replace(self, like=nodes.name_of(int(each[0])), of=len(each)), trials)
+            for each in domains.roomiest(alike, _DOMAINS_OF_SHAPE)
+        ]
 
     def _several(self, trials: Trials, count: int) -> Step:
         nodes = trials.cache.nodes
@@ -128,16 +149,21 @@ def _shapes(trials: Trials) -> list[tuple[int, int]]:
     rows = nodes.rows()
     if not len(rows):
         return []
+    _, first, counts = np.unique(_shape_numbers(trials, rows), return_index=True, return_counts=True)
+    found = zip(rows[first].tolist(), counts.tolist(), strict=True)
+    return sorted(found, key=lambda shape: (-shape[1], nodes.name_of(shape[0])))
+
+
+def _shape_numbers(trials: Trials, rows: Rows) -> NDArray[np.int64]:
+    """The same number for rows of the same shape: int64 [rows]."""
     group = np.zeros(len(rows), dtype=np.int64)
-    for column in _columns(trials, nodes, rows):
+    for column in _columns(trials, trials.cache.nodes, rows):
         if (column == column[0]).all():
             continue  # most are: it tells no two nodes apart
         # A pair (group so far, value) gets one number: the two are numbered from 0 on, so no two pairs collide.
         values, numbers = np.unique(column, return_inverse=True)
         _, group = np.unique(group * len(values) + numbers, return_inverse=True)
-    _, first, counts = np.unique(group, return_index=True, return_counts=True)
-    found = zip(rows[first].tolist(), counts.tolist(), strict=True)
-    return sorted(found, key=lambda shape: (-shape[1], nodes.name_of(shape[0])))
+    return group
 
 
 def _columns(trials: Trials, nodes: NodeTable, rows: Rows) -> Iterator[NDArray[np.int64]]:
