@@ -19,7 +19,15 @@ from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.queue.in_flight import SeenEvent
-from kscheduler.state.queue.queue_snapshot import FACTS, OF_GROUP, QueueSnapshot, WaitingElement, queued_from
+from kscheduler.state.queue.queue_snapshot import (
+    FACTS,
+    OF_GROUP,
+    GroupsSnapshot,
+    QueueSnapshot,
+    WaitingElement,
+    WaitingGroup,
+    queued_from,
+)
 from kscheduler.state.waiting_pods import PodAtPermit
 
 _SETS = frozenset(("unschedulable_plugins", "pending_plugins"))
@@ -47,6 +55,7 @@ class SnapshotRestore:
         self._show_others()
         self._assume(state)
         self._place_pods(state["nodes"])
+        self._know_members()
         for node_name, pod in state["nominated"]:
             self._assembly.cache.nominator.nominate(self._info(pod), node_name)
         self._resume_preemptions(state)
@@ -111,6 +120,13 @@ class SnapshotRestore:
                 if settled is not None:
                     cache.finish_binding(info.uid, settled)
 
+    def _know_members(self) -> None:
+        """Members of groups without a node: gates count them."""
+        groups, profiles = self._assembly.cache.pod_groups, self._assembly.profiles
+        for pod in self._stores[PODS].list() if groups.apis else ():
+            if not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name in profiles:
+                groups.add_member(self._info(pod.key))
+
     def _queue(self, state: Mapping[str, Any]) -> QueueSnapshot:
         elements = tuple(
             WaitingElement(
@@ -128,6 +144,7 @@ class SnapshotRestore:
             has_failed_gates=state["failed gates"],
             has_groups=False,
             costly_turns=tuple(state["costly turns"]) if state.get("costly turns") else None,
+            groups=_groups(state.get("groups")),
         )
 
     def _event(self, packed: Sequence[Any]) -> SeenEvent:
@@ -205,6 +222,15 @@ def versions_in(state: Mapping[str, Any], versions: Sequence[tuple[int, KubeObje
     for kind, obj in versions:
         of_kind.setdefault(kind, deque()).append(obj)
     return [of_kind[kind].popleft() if of_kind.get(kind) else None for kind in state["versions"]]
+
+
+def _groups(packed: Sequence[Any] | None) -> GroupsSnapshot | None:
+    """`None`: there are none, or an older kscheduler has recorded."""
+    if packed is None:
+        return None
+    waiting, has_room, last_arrival = packed
+    groups = (WaitingGroup(place, tuple(uids), tuple(facts), rejected) for place, uids, facts, rejected in waiting)
+    return GroupsSnapshot(tuple(groups), has_room, last_arrival)
 
 
 def _facts(names: Sequence[str], packed: Sequence[Any]) -> tuple[Any, ...]:

@@ -27,7 +27,7 @@ from kscheduler.recorder.reservations import Reservations, reserved_by
 from kscheduler.scheduling.attempt_events import Decided
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.state.queue.in_flight import SeenEvent
-from kscheduler.state.queue.queue_snapshot import QueueSnapshot, facts_of
+from kscheduler.state.queue.queue_snapshot import GroupsSnapshot, QueueSnapshot, facts_of
 
 # Objects in an entry.
 CHUNK: Final = 500
@@ -97,6 +97,7 @@ class SchedulerSnapshot(msgspec.Struct, frozen=True):
             "in flight keys": queue.keys,
             "failed gates": queue.has_failed_gates,
             "costly turns": queue.costly_turns,
+            "groups": _groups(queue.groups),
             "held": [(pod(each), node, dict(timeouts), since) for each, node, timeouts, since in self.held],
             "attempts": [
                 (number, pod(queued.pod), _plain(facts), node) for number, queued, facts, node in self.attempts
@@ -189,6 +190,14 @@ def _plain(facts: tuple[Any, ...] | None) -> list[Any] | None:
     return None if facts is None else [sorted(each) if isinstance(each, frozenset) else each for each in facts]
 
 
+def _groups(found: GroupsSnapshot | None) -> tuple[Any, ...] | None:
+    """Older recordings lack it."""
+    if found is None:
+        return None
+    waiting = [(each.place, each.uids, each.facts, each.is_rejected) for each in found.waiting]
+    return waiting, found.has_room, found.last_arrival
+
+
 def _preemption(entry: RunningPreemption, flags: tuple[Any, ...], names: _Names) -> dict[str, Any]:
     preemption, of = entry.preemption, names.pod
     stopped, awaited, last, neighbours = flags[: len(_LISTS)]
@@ -261,8 +270,8 @@ def snapshot_of(
 
 
 def _inexact(assembly: Assembly, queue: QueueSnapshot, running: Sequence[RunningPreemption]) -> Iterator[str]:
-    if queue.has_groups and queue.elements:
-        yield "members of pod groups waited; they are placed as if they had just come"
+    if queue.is_group_tried:
+        yield "a pod group was being tried; members that came meanwhile are placed as if they had just come"
     if any(entry.preemption.group is not None for entry in running):
         yield "a pod group was preempting"
     if queue.resting:

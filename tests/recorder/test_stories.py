@@ -102,6 +102,15 @@ def test_pod_groups_are_decided_as_recorded(key: bytes, tmp_path: Path) -> None:
     assert report.decisions > 80
 
 
+@pytest.mark.parametrize("seed", [7, 9])
+def test_waiting_groups_are_put_back_from_each_snapshot(seed: int, tmp_path: Path) -> None:
+    config = default_configuration("kscheduler", parse_feature_gates("GenericWorkload=true", version="1.37"))
+    record(tmp_path, 250, seed, config=config, cluster_type=GroupStory, segment_bytes=6_000)
+    report = replayed(tmp_path, each_segment=True).report
+    assert_equal(report)
+    assert report.segments > 1
+
+
 class UpgradedGroupStory(GroupStory):
     """Groups that must not preempt; from the middle on, 1.38 is followed."""
 

@@ -37,6 +37,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.state.queue.admission import QueueAdmission, QueuePolicy
 from kscheduler.state.queue.backoff import expiration_without_hope, is_backing_off
 from kscheduler.state.queue.hints import QueueingStrategy
+from kscheduler.state.queue.queue_snapshot import OF_POD_GROUP, GroupsSnapshot, WaitingGroup, of_pod_group
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 from kscheduler.state.queue.sub_queues import ACTIVE, BACKOFF, GATED, SubQueues
 
@@ -536,6 +537,50 @@ class GroupQueue:
             yield from ((place, queued) for queued in element.members.values())
         for place, pods in ((PENDING, self._pending), (INCOMPLETE, self._incomplete)):
             yield from ((place, queued) for members in pods.values() for queued in members.values())
+
+    def snapshot(self) -> GroupsSnapshot:
+        """The groups that wait as one."""
+        waiting = tuple(
+            WaitingGroup(
+                element.place,
+                tuple(member.pod.uid for member in element.members.values()),
+                of_pod_group(element),
+                element.place == BACKOFF and element.key in self._rejected,
+            )
+            for element in self._elements.values()
+        )
+        return GroupsSnapshot(waiting, self._has_room, self._last_arrival)
+
+    def restore(self, snapshot: GroupsSnapshot, members: Mapping[str, QueuedPodInfo]) -> Iterator[str]:
+        """Put groups back into an empty queue; `members`: by UID. Yields the UIDs of those that are placed with it."""
+        self._has_room, self._last_arrival = snapshot.has_room, snapshot.last_arrival
+        for each in snapshot.waiting:
+            named = {uid: self._view.key_of(members[uid].pod.pod) for uid in each.uids if uid in members}
+            roots = {None if group is None else self._view.root_of(group) for group in named.values()}
+            root = roots.pop() if len(roots) == 1 else None
+            definition = None if root is None else self._view.definition(root)
+            if definition is None:
+                continue  # their members are placed one by one
+            element = QueuedPodGroup(definition, {members[uid].key: members[uid] for uid in named})
+            for name, value in zip(OF_POD_GROUP, each.facts, strict=True):
+                setattr(element, name, value)
+            for uid, group in named.items():
+                if group is not None:
+                    self._group_of[members[uid].key] = group
+            element.place = each.place
+            self._elements[element.key] = element
+            if each.place == GATED:
+                self._gated[element.key] = element
+            else:
+                self._sub_queues.put(element, each.place)
+            if each.is_rejected:
+                self._rejected[element.key] = self._sub_queues.order_of(element)
+            yield from named
+
+    @property
+    def is_any_tried(self) -> bool:
+        """Whether a group is being tried."""
+        return bool(self._tried)
 
     # --- placing ------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 A snapshot holds each waiting pod with what its attempts have left behind, in the order in which it would be popped or
 asked, and the events that pods in flight have yet to judge. Restoring puts everything into sub-queues of the same
-order; classes of pods are worked out again. Limit: pod groups are placed as if their members had just come.
+order; classes of pods are worked out again. Limit: members of a pod group that is being tried, and groups in older
+recordings, are placed as if they had just come.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,6 +42,21 @@ FACTS: Final = (
 )
 facts_of = attrgetter(*FACTS)
 OF_GROUP: Final = ("timestamp", "backoff_expiration", "unschedulable_plugins", "pending_plugins", "was_flushed")
+OF_POD_GROUP: Final = (
+    "timestamp",
+    "attempts",
+    "unschedulable_count",
+    "consecutive_errors_count",
+    "initial_attempt_timestamp",
+    "arrived",
+    "woken_at",
+    "wakes",
+    "backoff_expiration",
+    "gating_plugin",
+    "was_flushed",
+    "flushed_at",
+)
+of_pod_group = attrgetter(*OF_POD_GROUP)
 _common_of = attrgetter(*OF_GROUP)
 
 Facts = tuple[Any, ...]
@@ -53,6 +69,26 @@ class WaitingElement(msgspec.Struct, frozen=True):
     common: Facts | None
     """What the members of an equivalence group have in common; `None`: a single pod."""
     members: tuple[tuple[PodInfo, Facts], ...]
+
+
+class WaitingGroup(msgspec.Struct, frozen=True):
+    """A pod group that waits as one; its members are among the elements, too."""
+
+    place: str
+    uids: tuple[str, ...]
+    """Of its members, in the order in which they came."""
+    facts: Facts
+    """In the order of `OF_POD_GROUP`."""
+    is_rejected: bool
+    """It waits for room."""
+
+
+class GroupsSnapshot(msgspec.Struct, frozen=True):
+    """What is known of pod groups besides their members."""
+
+    waiting: tuple[WaitingGroup, ...]
+    has_room: bool
+    last_arrival: float
 
 
 class QueueSnapshot(msgspec.Struct, frozen=True):
@@ -68,6 +104,9 @@ class QueueSnapshot(msgspec.Struct, frozen=True):
     has_groups: bool
     costly_turns: tuple[float, bool] | None = None
     """Of pods that cost much; `None`: nothing is known of them."""
+    groups: GroupsSnapshot | None = None
+    """`None`: nothing is known of them, or there are none."""
+    is_group_tried: bool = False
 
 
 def elements_in(sub_queues: SubQueues) -> Iterator[WaitingElement]:

@@ -204,15 +204,21 @@ class SchedulingQueue:
             has_failed_gates=self._admission.has_failed_gates,
             has_groups=self._groups is not None,
             costly_turns=self._sub_queues.costly_turns.snapshot(),
+            groups=None if self._groups is None else self._groups.snapshot(),
+            is_group_tried=self._groups is not None and self._groups.is_any_tried,
         )
 
     def restore(self, snapshot: QueueSnapshot, now: float) -> None:
-        """Take over a snapshot; the queue must be empty. Members of groups are placed as if they had just come."""
+        """Take over a snapshot; the queue must be empty. Members of a group that it does not hold come one by one."""
         alone = [each for each in snapshot.elements if not self._is_of_group(each)]
         put_back(self._sub_queues, alone, self._policy.class_of)
-        for element in snapshot.elements:
-            if self._is_of_group(element):
-                self._arrive(queued_from(*element.members[0]), events.UNSCHEDULABLE_POD_ADD.label, now, is_new=False)
+        of_groups = [queued_from(*each.members[0]) for each in snapshot.elements if self._is_of_group(each)]
+        placed = set[str]()
+        if self._groups is not None and snapshot.groups is not None:
+            placed.update(self._groups.restore(snapshot.groups, {queued.pod.uid: queued for queued in of_groups}))
+        for queued in of_groups:
+            if queued.pod.uid not in placed:
+                self._arrive(queued, events.UNSCHEDULABLE_POD_ADD.label, now, is_new=False)
         self._in_flight.restore(snapshot.in_flight, snapshot.resting, snapshot.keys)
         self._admission.has_failed_gates = snapshot.has_failed_gates
         if snapshot.costly_turns is not None:
