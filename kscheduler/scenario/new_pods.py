@@ -10,6 +10,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import msgspec
+
 from kscheduler.api.codec import UndecodableError, convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.names import generated_name
@@ -111,6 +113,9 @@ def _mapping(value: Any) -> Tree:
 
 
 _APPS: Final = "apps/v1"
+_BATCH: Final = "batch/v1"
+# What the UIDs of pods begin with that only a simulation has.
+_SIMULATED: Final = "new-"
 
 
 @dataclass(slots=True)
@@ -132,6 +137,18 @@ class NewPod:
     """The manifest that it was made of."""
     node: str = ""
     """Of a DaemonSet: the only node that it may go to."""
+
+
+def simulated(pod: Pod) -> Pod:
+    """The pod as a simulation has it: with a UID of its own that no API server gives."""
+    metadata = msgspec.structs.replace(pod.metadata, uid=f"{_SIMULATED}{pod.key}")
+    return msgspec.structs.replace(pod, metadata=metadata)
+
+
+def is_simulated(pod: Pod) -> bool:
+    """Whether the pod was new in a simulation, or is made again there in place of one: no cluster has it."""
+    uid = pod.metadata.uid
+    return uid.startswith(_SIMULATED) and "/" in uid
 
 
 def new_pods(documents: list[Document], namespace: str) -> Iterator[NewPod]:
@@ -278,17 +295,29 @@ def _add_controller_fields(new: NewPod, tree: Tree, kind: str, ordinal: int) -> 
         case "ReplicationController":
             _add_owner(new, "v1", "ReplicationController", meta, spec)
         case "DaemonSet":
+            _set_owner(new, _APPS, "DaemonSet", meta["name"], meta)
             tolerate_as_daemon(new.tree["spec"])
+        case "Job":
+            _set_owner(new, _BATCH, "Job", meta["name"], meta)
+        case "CronJob":  # whose Jobs have names of their own
+            _set_owner(new, _BATCH, "Job", f"{meta['name']}-new", meta)
 
 
 def _add_owner(new: NewPod, api_version: str, kind: str, meta: Tree, spec: Tree) -> None:
     """Add an owner with a name of its own, since an existing object of its name is another version."""
-    name, uid = f"{meta['name']} (new)", f"new-{meta['name']}"
-    owner = {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": True}
-    new.tree["metadata"]["ownerReferences"] = [owner]
+    name = f"{meta['name']} (new)"
+    uid = _set_owner(new, api_version, kind, name, meta)
     owner_meta = {"name": name, "namespace": meta["namespace"], "uid": uid}
     body = {"apiVersion": api_version, "kind": kind, "metadata": owner_meta, "spec": {"selector": spec.get("selector")}}
     new.accompanying.append(Document(body, new.where))
+
+
+def _set_owner(new: NewPod, api_version: str, kind: str, name: str, meta: Tree) -> str:
+    """Name what makes the pod, and makes it again when it is evicted; returns the owner's UID."""
+    uid = f"new-{meta['name']}"
+    owner = {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": True}
+    new.tree["metadata"]["ownerReferences"] = [owner]
+    return uid
 
 
 def _add_claims(new: NewPod, templates: Any) -> None:

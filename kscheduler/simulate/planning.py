@@ -29,7 +29,7 @@ from kscheduler.scenario.manifests import (
     sorted_out,
 )
 from kscheduler.scenario.membership import groups_not_followed, unfollowed
-from kscheduler.scenario.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node
+from kscheduler.scenario.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node, simulated
 from kscheduler.scenario.scenario import ClusterObjects
 from kscheduler.scenario.serving import Serving
 from kscheduler.scenario.unreadable import LeftOut, notes_of, readable, unreadable_quantity
@@ -310,10 +310,7 @@ def _named_apart(pods: Sequence[Pod], objects: ClusterObjects) -> list[Pod]:
             twice.append(pod)
         taken.add(pod.key)
     refuse(f"pod {pod.key} exists already: give the new one another name or namespace" for pod in twice)
-    return [
-        msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=f"new-{pod.key}"))
-        for pod in pods
-    ]
+    return [simulated(pod) for pod in pods]
 
 
 def _not_served(pods: Iterable[Pod], served: Serving) -> list[str]:

@@ -20,6 +20,7 @@ from kscheduler.explain.suggestions.kubectl_lines import REPLACE_FORCED, kubectl
 from kscheduler.explain.suggestions.makers import PodMaker, maker_of, nothing_to_run
 from kscheduler.explain.suggestions.object_changes import ADD, ObjectChange, Operation
 from kscheduler.explain.suggestions.suggestion import Suggestion
+from kscheduler.scenario.new_pods import is_simulated
 from kscheduler.scenario.scenario import ClusterObjects
 
 # Controllers that do not replace a waiting pod when their template changes.
@@ -47,7 +48,7 @@ def command_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situat
 def commands_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> list[str]:
     """The same, one command after the other."""
     of_the_pod = _changes_of(pod, suggestion)
-    is_new = situation.pod_state is PodState.NEW
+    is_new = _is_new(pod, situation)
     if of_the_pod and (is_new or maker_in_the_way(suggestion, pod, objects) is not None):
         return []
     if _no_command(suggestion, pod, objects, is_new=is_new) or only_in_the_file(suggestion, situation.of_file):
@@ -56,9 +57,16 @@ def commands_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situa
     parts = [step.facts.command(step) for step in suggestion.steps if step.facts.new_claims]
     parts += [part for change in of_the_pod for part in _pod_commands(change, suggestion, pod, objects)]
     parts += [step.facts.command(step) for step in suggestion.steps if not step.facts.new_claims]
-    if needs_new_claims(suggestion, situation) and not of_the_pod:  # beside them a change of the pod makes it again
+    if (
+        needs_new_claims(suggestion, pod, situation) and not of_the_pod
+    ):  # beside them a change of the pod makes it again
         parts.append(_again(pod, objects))
     return [part for part in parts if part] if _is_whole(suggestion) else []
+
+
+def _is_new(pod: Pod, situation: Situation) -> bool:
+    """Whether no cluster has the pod yet, and its controller."""
+    return situation.pod_state is PodState.NEW or is_simulated(pod)
 
 
 def commands_of_members(suggestion: Suggestion, pods: Sequence[Pod], objects: ClusterObjects) -> list[str]:
@@ -67,6 +75,8 @@ def commands_of_members(suggestion: Suggestion, pods: Sequence[Pod], objects: Cl
     A template is changed once. Members whose controller does not replace them are deleted by one command, in the end.
     Members without a controller that change alike are changed by one command.
     """
+    if any(is_simulated(pod) and _changes_of(pod, suggestion) for pod in pods):
+        return []
     commands: dict[str, None] = {}
     kept: list[Pod] = []
     alone: dict[str, list[Pod]] = {}
@@ -113,9 +123,9 @@ def _no_command(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, *, is
 # --- claims that were made from a template ----------------------------------------------------------------------------
 
 
-def needs_new_claims(suggestion: Suggestion, situation: Situation) -> bool:
+def needs_new_claims(suggestion: Suggestion, pod: Pod, situation: Situation) -> bool:
     """Whether the pod has to be made again, so that its claims are made from templates as they are then."""
-    return situation.pod_state is not PodState.NEW and any(step.facts.new_claims for step in suggestion.steps)
+    return not _is_new(pod, situation) and any(step.facts.new_claims for step in suggestion.steps)
 
 
 def _again(pod: Pod, objects: ClusterObjects) -> str:
@@ -200,7 +210,7 @@ def command_note(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situ
 
 
 def _note_on_command(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
-    is_new = situation.pod_state is PodState.NEW
+    is_new = _is_new(pod, situation)
     maker = maker_in_the_way(suggestion, pod, objects)
     if maker is not None and not is_new:
         return nothing_to_run((maker,))
@@ -218,7 +228,9 @@ def _note_on_command(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, 
     what = " and ".join(sorted(replaced))
     them, they = ("it", "it") if len(replaced) == 1 else ("them", "they")
     note = f"the command deletes {what} and creates {them} again: {they} cannot be changed in place"
-    return f"{note}; {_note_on_claims(suggestion, pod, objects)}" if needs_new_claims(suggestion, situation) else note
+    return (
+        f"{note}; {_note_on_claims(suggestion, pod, objects)}" if needs_new_claims(suggestion, pod, situation) else note
+    )
 
 
 def _maker_commands(maker: PodMaker, change: ObjectChange, pod: Pod) -> list[str]:
