@@ -1,11 +1,13 @@
 """docs/library.md and the section of README.md say what is so."""
 
 import re
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from kscheduler import Cluster, ClusterError, make_node, make_pod
+from kscheduler.cli import main
 from kscheduler.library import NodeRow, NodeUtilisation, PodResult, PodRow
 from kscheduler.simulate.simulation_result import Evicted
 from tests.docs.source_index import ROOT
@@ -29,15 +31,24 @@ def test_the_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> N
     assert "changes that would make it fit" in printed
 
 
-def test_the_examples_of_the_page_run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_page_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     needs("pandas")
     needs("matplotlib")
     monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.chdir(tmp_path)
+    [command] = re.findall(r"^kscheduler (config policies .*) > policies.yaml$", PAGE, re.MULTILINE)
+    assert main(command.split()) == 0
+    Path("policies.yaml").write_text(capsys.readouterr().out, encoding="utf-8")
     namespace: dict[str, Any] = {"pods": [make_pod("more")]}
     for block in blocks(PAGE):
         exec(block, namespace)
     assert "1 pending" in capsys.readouterr().out
     assert namespace["larger"].added_nodes == ("a-new-1", "a-new-2")
+    compared = {policy: (row["placed"], row["nodes"]) for policy, row in namespace["table"].items()}
+    assert compared.pop("kscheduler") == (4, 2)
+    assert set(compared.values()) == {(4, 1)}
 
 
 @pytest.mark.parametrize(
