@@ -44,7 +44,7 @@ def _improvement_text(found: SearchResult) -> str:
     text = f"{abs(found.improvement):.1%} {'less' if is_better else 'more'} loss than with the weights as they are"
     if found.improvement == 0:
         text = "as much loss as with the weights as they are"
-    if low is not None and high is not None:
+    if low is not None and high is not None and (low, high) != (0, 0):
         chance = "; that may be chance" if low <= 0 <= high else ""
         if found.improvement < 0:  # of more loss, as the figure before it
             low, high = -high, -low

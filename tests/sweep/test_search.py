@@ -100,8 +100,9 @@ def test_equal_candidates_share_the_confidence() -> None:
         ),
         (0.2, 0.1, 0.3, "20.0% less loss than with the weights as they are (95 % of the draws: 10.0% to 30.0%)"),
         (0.0, None, None, "as much loss as with the weights as they are"),
+        (0.0, 0.0, 0.0, "as much loss as with the weights as they are"),
     ],
-    ids=["worse", "better", "equal"],
+    ids=["worse", "better", "equal", "equal in each draw"],
 )
 def test_figure_and_interval_have_one_sign(
     improvement: float, low: float | None, high: float | None, expected: str
