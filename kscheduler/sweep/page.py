@@ -1,13 +1,26 @@
 """The page of a sweep: one HTML file without scripts or outside assets, its plots inline SVG."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from html import escape
+from operator import attrgetter
+from os.path import commonprefix
+from statistics import fmean
 from typing import Final
 
 from kscheduler.sweep.row import COLUMNS, SweepRow
-from kscheduler.sweep.search import SearchResult
+from kscheduler.sweep.search import LOSSES, SearchResult, loss
 from kscheduler.sweep.search_text import search_lines
-from kscheduler.sweep.summary import SHOWN, ColumnSpread, PolicySummary, spread_of, spread_text, summaries, workload_of
+from kscheduler.sweep.summary import (
+    SHOWN,
+    ColumnSpread,
+    PolicySummary,
+    notes_of,
+    spread_text,
+    summaries,
+    with_common_seeds,
+    workload_of,
+)
 
 _STYLE: Final = """\
 :root{color-scheme:light dark;--dot:#3b6fb6;--best:#1a7f4b}
@@ -25,17 +38,19 @@ svg .row{stroke:#8884}svg .dot{fill:var(--dot);fill-opacity:.45}svg .mean{stroke
 """
 # Columns in neither set are shown without a best value.
 _LOWER_IS_BETTER: Final = frozenset(
-    ("waiting", "gangs_waiting", "gpus_unusable", "nodes_used", "zone_skew", "price", "queue_seconds_p99")
+    ("waiting", "gangs_waiting", "gpus_unusable", "nodes_used", "zone_skew", "price", "queue_seconds_p99", "loss")
 )
 _HIGHER_IS_BETTER: Final = frozenset(("placed", "gpu_allocated"))
-_LABELS, _WIDTH, _VALUES, _LINE, _TOP = 190, 260, 70, 22, 8
-_LONGEST_LABEL: Final = 28
+_LABELS, _WIDTH, _VALUES, _LINE, _TOP = 250, 260, 70, 22, 8
+_LONGEST_LABEL: Final = 34
 
 
 def sweep_page(rows: Sequence[SweepRow], title: str, found: SearchResult | None = None) -> str:
     """The page. `found`: the result of a search."""
     failed = [row for row in rows if row.error]
-    of_all = summaries(rows)
+    finalists = None if found is None else {each.policy for each in found.finalists}
+    shown, seeds = with_common_seeds([row for row in rows if finalists is None or row.policy in finalists])
+    of_all = summaries(shown, {} if found is None else {"loss": partial(loss, goal=found.goal)})
     workloads = dict.fromkeys(each.workload for each in of_all)
     return "".join(
         (
@@ -46,9 +61,11 @@ def sweep_page(rows: Sequence[SweepRow], title: str, found: SearchResult | None 
             f"<p>{len(rows):,} runs, {len(failed):,} of them failed. kscheduler {escape(_versions(rows))}.</p>",
             *_search(found),
             *_overview(of_all),
-            *(part for name in workloads for part in _workload(name, rows, of_all)),
+            *_finalists_only(rows, finalists),
+            *(part for name in workloads for part in _workload(name, shown, of_all, seeds.get(name), found)),
+            *_notes(rows),
             *_failures(failed),
-            *_column_list(),
+            *_column_list(found),
             "</main></body></html>\n",
         )
     )
@@ -61,6 +78,14 @@ def _versions(rows: Sequence[SweepRow]) -> str:
 def _search(found: SearchResult | None) -> Iterator[str]:
     if found is not None:
         yield "<h2>The search</h2><pre>" + escape("\n".join(search_lines(found))) + "</pre>"
+
+
+def _finalists_only(rows: Sequence[SweepRow], finalists: set[str] | None) -> Iterator[str]:
+    if finalists is not None and (others := {row.policy for row in rows} - finalists):
+        yield (
+            f"<p>Below are the finalists and the policy as it is. {len(others):,} other candidates were dropped after "
+            "fewer seeds, so their means cannot be compared with these; results.parquet has their runs.</p>"
+        )
 
 
 # --- all workloads ----------------------------------------------------------------------------------------------------
@@ -106,10 +131,19 @@ def _best(means: Sequence[float], column: str) -> float | None:
 # --- one workload -----------------------------------------------------------------------------------------------------
 
 
-def _workload(name: str, rows: Sequence[SweepRow], of_all: Sequence[PolicySummary]) -> Iterator[str]:
+def _workload(
+    name: str,
+    rows: Sequence[SweepRow],
+    of_all: Sequence[PolicySummary],
+    seeds: Sequence[int] | None,
+    found: SearchResult | None,
+) -> Iterator[str]:
+    """`seeds`: those that all policies have, if some have others, too."""
     mine = [each for each in of_all if each.workload == name]
-    shown = [each for each in SHOWN if any(each[0] in summary.columns for summary in mine)]
-    yield f"<h2>{escape(name)}</h2>{_best_policy(mine)}<table><thead><tr><th>policy</th><th>runs</th>"
+    figures = SHOWN if found is None else (("loss", f"{found.goal}: loss", 2), *SHOWN)
+    shown = [each for each in figures if any(each[0] in summary.columns for summary in mine)]
+    yield f"<h2>{escape(name)}</h2>{_seeds_text(seeds)}"
+    yield f"{_best_policy(mine) if seeds != () else ''}<table><thead><tr><th>policy</th><th>runs</th>"
     yield "".join(f"<th>{escape(title)}</th>" for _, title, _ in shown) + "</tr></thead><tbody>"
     for summary in mine:
         yield f"<tr><td>{escape(summary.policy)}</td><td>{summary.rows - summary.failed}</td>"
@@ -121,8 +155,18 @@ def _workload(name: str, rows: Sequence[SweepRow], of_all: Sequence[PolicySummar
     of_workload = [row for row in rows if workload_of(row) == name and not row.error]
     for column, title, digits in shown:
         if column in _LOWER_IS_BETTER | _HIGHER_IS_BETTER:
-            yield from _plot(of_workload, column, title, digits)
+            figure = partial(loss, goal=found.goal) if found is not None and column == "loss" else attrgetter(column)
+            yield from _plot([(row.policy, figure(row)) for row in of_workload], title, digits)
     yield "</div>"
+
+
+def _seeds_text(seeds: Sequence[int] | None) -> str:
+    if seeds is None:
+        return ""
+    if not seeds:
+        return "<p>The policies have no seed in common: their means are over different pods.</p>"
+    which = "seed" if len(seeds) == 1 else "seeds"
+    return f"<p>Of the {which} that all of these policies have: {', '.join(map(str, seeds))}.</p>"
 
 
 def _best_policy(mine: Sequence[PolicySummary]) -> str:
@@ -139,13 +183,12 @@ def _best_policy(mine: Sequence[PolicySummary]) -> str:
     )
 
 
-def _plot(rows: Sequence[SweepRow], column: str, title: str, digits: int) -> Iterator[str]:
-    """A line for each policy: a dot for each run, a bar at the mean."""
+def _plot(points: Sequence[tuple[str, float | None]], title: str, digits: int) -> Iterator[str]:
+    """A line for each policy: a dot for each run, a bar at the mean. `points`: policy and value of each run."""
     by_policy: dict[str, list[float]] = {}
-    for row in rows:
-        value = getattr(row, column)
+    for policy, value in points:
         if value is not None:
-            by_policy.setdefault(row.policy, []).append(float(value))
+            by_policy.setdefault(policy, []).append(float(value))
     values = [value for of_policy in by_policy.values() for value in of_policy]
     if len(set(values)) < 2:
         return
@@ -155,13 +198,12 @@ def _plot(rows: Sequence[SweepRow], column: str, title: str, digits: int) -> Ite
     yield f"<figure><figcaption>{escape(title)}</figcaption>"
     yield f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">'
     yield f"<title>{escape(f'{title} by policy, a dot for each run')}</title>"
+    labels = _labels(list(by_policy))
     for index, (policy, of_policy) in enumerate(by_policy.items()):
         y = _TOP + _LINE * index + _LINE // 2
-        spread = spread_of([row for row in rows if row.policy == policy], column)
-        mean = spread.mean if spread is not None else low
+        mean = fmean(of_policy)
         at = _LABELS + _WIDTH * (mean - low) / (high - low)
-        label = policy if len(policy) <= _LONGEST_LABEL else f"{policy[: _LONGEST_LABEL - 1]}…"
-        yield f'<text x="0" y="{y + 4}">{escape(label)}</text>'
+        yield f'<text x="0" y="{y + 4}">{escape(labels[policy])}<title>{escape(policy)}</title></text>'
         yield f'<line class="row" x1="{_LABELS}" x2="{_LABELS + _WIDTH}" y1="{y}" y2="{y}"/>'
         for value in of_policy:
             yield f'<circle class="dot" cx="{_LABELS + _WIDTH * (value - low) / (high - low):.1f}" cy="{y}" r="4"/>'
@@ -172,7 +214,34 @@ def _plot(rows: Sequence[SweepRow], column: str, title: str, digits: int) -> Ite
     yield f'<text x="{_LABELS + _WIDTH}" y="{y}" text-anchor="end">{high:,.{digits}f}</text></svg></figure>'
 
 
+def _labels(policies: Sequence[str]) -> dict[str, str]:
+    """By policy a label that fits: of long names what differs, which is mostly the weights.
+
+    `best-fit[BestFit=1,ImageLocality=0]` and the same with 10 become `…BestFit=1,ImageLocality=0]` and so on.
+    """
+    long = [policy for policy in policies if len(policy) > _LONGEST_LABEL]
+    # The equal beginning ends at a whole name: before the plugin whose weight differs.
+    equal = commonprefix(long) if len(long) > 1 else ""  # noqa: RUF071  names, not paths
+    equal = equal[: max(equal.rfind("["), equal.rfind(",")) + 1]
+    labels = {policy: policy for policy in policies}
+    labels.update({policy: _cut(f"…{policy[len(equal) :]}" if equal else policy) for policy in long})
+    return labels
+
+
+def _cut(label: str) -> str:
+    """Without its middle, if it is too long: weights are at the end."""
+    if len(label) <= _LONGEST_LABEL:
+        return label
+    head = _LONGEST_LABEL // 3
+    return f"{label[:head]}…{label[len(label) - (_LONGEST_LABEL - head - 1) :]}"
+
+
 # --- the rest ---------------------------------------------------------------------------------------------------------
+
+
+def _notes(rows: Sequence[SweepRow]) -> Iterator[str]:
+    if texts := list(notes_of(rows)):
+        yield "<h2>Notes</h2><ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
 
 
 def _failures(failed: Sequence[SweepRow]) -> Iterator[str]:
@@ -185,8 +254,10 @@ def _failures(failed: Sequence[SweepRow]) -> Iterator[str]:
     yield "</tbody></table>"
 
 
-def _column_list() -> Iterator[str]:
+def _column_list(found: SearchResult | None) -> Iterator[str]:
     yield "<h2>What the columns are</h2><p>Means over the runs with their standard deviation.</p><dl>"
+    if found is not None:
+        yield f"<dt>{escape(found.goal)}: loss</dt><dd>what the search makes small: {escape(LOSSES[found.goal])}</dd>"
     for column, title, _ in SHOWN:
         yield f"<dt>{escape(title)} (<code>{column}</code>)</dt><dd>{escape(COLUMNS[column])}</dd>"
     yield "</dl>"

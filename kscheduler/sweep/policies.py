@@ -4,6 +4,7 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -45,7 +46,9 @@ def one_profile(data: bytes, where: str, name: str) -> Tree:
     if not name and len(profiles) > 1:
         raise config_error("profiles", f"`profile` must say which of {', '.join(names)} places the pods", where)
     if name and name not in names:
-        raise config_error("profiles", f"there is no profile {name} among {', '.join(names)}", where)
+        near = get_close_matches(name, names, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise config_error("profiles", f"there is no profile {name} among {', '.join(names)}{meant}", where)
     return {**tree, "profiles": [profiles[names.index(name) if name else 0]]}
 
 

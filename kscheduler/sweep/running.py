@@ -4,7 +4,8 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import msgspec
 
 from kscheduler.aio.synchronous import run_synchronously
 from kscheduler.assembly import Assembly
-from kscheduler.recorder.alternatives.run_measurements import quantile
+from kscheduler.recorder.alternatives.run_measurements import RunMeasurements, quantile
 from kscheduler.recorder.replaying.replay import last_run_of
 from kscheduler.state.cache import Cache
 from kscheduler.sweep.cluster_samples import sample_of
@@ -43,6 +44,7 @@ _SHOWN: Final = (95, 100, 130)
 # A run ends with the task that would exceed the demand: its last point may be this much below.
 _TOLERANCE_PERCENT: Final = 5
 _MAX_ERROR: Final = 1000
+_MAX_REASON: Final = 300
 
 
 class FailedPluginError(RuntimeError):
@@ -217,9 +219,18 @@ def _timed_values(timed: TimedRun) -> dict[str, Any]:
         "nodes": len(cache.nodes.rows()),
         "queue_seconds_mean": sum(waits) / len(waits) if waits else 0.0,
         "queue_seconds_p99": quantile(waits, 0.99),
-        "notes": "; ".join(timed.notes),
+        "notes": "; ".join((*timed.notes, *_notes(timed, measured))),
         "placements": _digest(f"{uid} {placement.node}" for uid, placement in sorted(measured.placed.items())),
     }
+
+
+def _notes(timed: TimedRun, measured: RunMeasurements) -> Iterator[str]:
+    if timed.has_device_claims:
+        yield f"the gpu columns count {timed.gpu} of nodes: devices that claims ask for are not in them"
+    if measured.pending:
+        counts = Counter(measured.pending.values())
+        reason = min(counts, key=lambda reason: (-counts[reason], reason))
+        yield f"most frequent reason of waiting: {reason[:_MAX_REASON]}"
 
 
 def _check_plugins(assembly: Assembly) -> None:

@@ -36,6 +36,14 @@ from kscheduler.sweep.sweep_settings import SearchSettings
 _RESAMPLES: Final = 1000
 _UNPLACED_WAIT_SECONDS: Final = 3600.0
 
+# What the loss of a row is, by goal.
+LOSSES: Final[Mapping[str, str]] = {
+    "packing": "of a trace the GPUs that are not allocated at the end, in %; otherwise nodes with pods",
+    "waiting": "mean seconds in the queue, of all pods; a pod that waits at the end counts as an hour",
+    "skew": "most pods in a zone less fewest",
+    "price": "sum of the prices of nodes with pods",
+}
+
 # Executes the runs that are not done, and returns the rows of all.
 ExecuteRuns = Callable[[Sequence[RunSpec]], Sequence[SweepRow]]
 # A workload and a seed.

@@ -40,10 +40,19 @@ def _confidence_text(found: SearchResult) -> str:
 
 
 def _improvement_text(found: SearchResult) -> str:
-    direction = "less" if found.improvement >= 0 else "more"
-    text = f"{abs(found.improvement):.1%} {direction} loss than with the weights as they are"
-    if found.improvement_low is None or found.improvement_high is None:
-        return text
-    is_open = found.improvement_low <= 0 <= found.improvement_high
-    chance = "; that may be chance" if is_open else ""
-    return f"{text} (95 % of the draws: {found.improvement_low:.1%} to {found.improvement_high:.1%}{chance})"
+    is_better, low, high = found.improvement > 0, found.improvement_low, found.improvement_high
+    text = f"{abs(found.improvement):.1%} {'less' if is_better else 'more'} loss than with the weights as they are"
+    if found.improvement == 0:
+        text = "as much loss as with the weights as they are"
+    if low is not None and high is not None and (low, high) != (0, 0):
+        chance = "; that may be chance" if low <= 0 <= high else ""
+        if found.improvement < 0:  # of more loss, as the figure before it
+            low, high = -high, -low
+        less = " less" if found.improvement == 0 else ""
+        text += f" (95 % of the draws: {_percent(low)} to {_percent(high)}{less}{chance})"
+    return text if is_better else f"{text}: keep the weights as they are"
+
+
+def _percent(share: float) -> str:
+    text = f"{share:.1%}"
+    return "0.0%" if text == "-0.0%" else text

@@ -1,6 +1,6 @@
 """Summaries of a sweep's rows: mean and standard deviation over the seeds, for each workload and policy."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Final
 
@@ -8,6 +8,9 @@ import msgspec
 
 from kscheduler.sweep.row import SweepRow
 from kscheduler.text import BOLD, PLAIN, Style, aligned, printable
+
+# Of each workload's different notes so many are told; the rows have all of them.
+_MAX_NOTES: Final = 3
 
 # What is shown, by column: its title, and how many digits.
 SHOWN: Final = (
@@ -45,12 +48,45 @@ class PolicySummary(msgspec.Struct, frozen=True):
     """By name, of those that are shown and have values."""
 
 
-def summaries(rows: Iterable[SweepRow]) -> list[PolicySummary]:
-    """By workload and policy, in the order of their first rows."""
+def summaries(
+    rows: Iterable[SweepRow], figures: Mapping[str, Callable[[SweepRow], float]] | None = None
+) -> list[PolicySummary]:
+    """By workload and policy, in the order of their first rows. `figures`: computed columns, by name."""
     by_name: dict[tuple[str, str], list[SweepRow]] = {}
     for row in rows:
         by_name.setdefault((workload_of(row), row.policy), []).append(row)
-    return [_summary(*names, found) for names, found in by_name.items()]
+    return [_summary(*names, found, figures or {}) for names, found in by_name.items()]
+
+
+def with_common_seeds(rows: Sequence[SweepRow]) -> tuple[list[SweepRow], dict[str, tuple[int, ...]]]:
+    """The rows whose means may be compared, and the seeds of each workload whose policies did not all have the same.
+
+    A mean over other seeds is one of other pods. A policy that failed with each seed leaves the others as they are; if
+    policies have no seed in common, none is left out, and the seeds are empty.
+    """
+    of_workload: dict[str, dict[str, set[int]]] = {}
+    for row in rows:
+        if not row.error:
+            of_workload.setdefault(workload_of(row), {}).setdefault(row.policy, set()).add(row.seed)
+    chosen = dict[str, tuple[int, ...]]()
+    for workload, by_policy in of_workload.items():
+        common = set.intersection(*by_policy.values())
+        if any(seeds != common for seeds in by_policy.values()):
+            chosen[workload] = tuple(sorted(common))
+    kept = [row for row in rows if row.error or row.seed in (chosen.get(workload_of(row)) or (row.seed,))]
+    return kept, chosen
+
+
+def notes_of(rows: Iterable[SweepRow]) -> Iterator[str]:
+    """What recordings and figures lack and why pods wait, with the workload: each once, of a workload only a few."""
+    by_workload: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.notes:
+            by_workload.setdefault(workload_of(row), {})[row.notes] = None
+    for workload, notes in by_workload.items():
+        yield from (f"{workload}: {text}" for text in list(notes)[:_MAX_NOTES])
+        if (more := len(notes) - _MAX_NOTES) > 0:
+            yield f"{workload}: {more:,} other notes are in the column `notes` of results.parquet"
 
 
 def workload_of(row: SweepRow) -> str:
@@ -58,16 +94,24 @@ def workload_of(row: SweepRow) -> str:
     return f"{row.workload}, {row.shape}" if row.shape else row.workload
 
 
-def _summary(workload: str, policy: str, rows: Sequence[SweepRow]) -> PolicySummary:
+def _summary(
+    workload: str, policy: str, rows: Sequence[SweepRow], figures: Mapping[str, Callable[[SweepRow], float]]
+) -> PolicySummary:
     succeeded = [row for row in rows if not row.error]
     columns = {name: spread for name, _, _ in SHOWN if (spread := spread_of(succeeded, name)) is not None}
+    if succeeded:
+        columns |= {name: _spread([figure(row) for row in succeeded]) for name, figure in figures.items()}
     return PolicySummary(workload, policy, len(rows), len(rows) - len(succeeded), columns)
 
 
 def spread_of(rows: Iterable[SweepRow], column: str) -> ColumnSpread | None:
     """`None`: no row has a value."""
     values = [float(value) for row in rows if (value := getattr(row, column)) is not None]
-    return ColumnSpread(fmean(values), stdev(values) if len(values) > 1 else 0.0, len(values)) if values else None
+    return _spread(values) if values else None
+
+
+def _spread(values: Sequence[float]) -> ColumnSpread:
+    return ColumnSpread(fmean(values), stdev(values) if len(values) > 1 else 0.0, len(values))
 
 
 def summary_text(rows: Sequence[SweepRow], style: Style = PLAIN) -> str:

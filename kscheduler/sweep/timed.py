@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from kscheduler.api.core import Node, Pod
-from kscheduler.api.kinds import NODES
+from kscheduler.api.kinds import NODES, RESOURCE_SLICES
 from kscheduler.api.quantity import Quantity, nano_value
 from kscheduler.recorder.alternatives.comparing import HASHED, RecordedRun
 from kscheduler.recorder.alternatives.free_run import ExternalChange, FreeRun
@@ -36,12 +36,14 @@ class TimedRun:
         self.arrived = 0
         self.notes: tuple[str, ...] = ()
         """What a recording lacks."""
+        self.has_device_claims = False
+        """Whether there are devices that claims ask for, which no figure about GPUs counts."""
         self.gangs: int | None = None
         """How many gangs arrived; `None`: they are not counted."""
         self.gangs_waiting: int | None = None
         """Of these, gangs that never had a node for each member."""
+        self.gpu = gpu
         self._seen: set[str] = set()
-        self._gpu = gpu
 
     def apply(self, change: ExternalChange, *, is_last: bool = True) -> None:
         """Apply a change; if a sample is due, it is taken before the change. `is_last`: see `FreeRun`."""
@@ -49,6 +51,7 @@ class TimedRun:
         if self.samples.is_due(now):
             self._sample(now)
         new = change.new
+        self.has_device_claims = self.has_device_claims or change.kind is RESOURCE_SLICES
         if isinstance(new, Pod) and not new.spec.node_name and not new.is_terminal:
             served = new.spec.scheduler_name in self.run.assembly.profiles
             if served and new.metadata.uid not in self._seen:
@@ -62,7 +65,7 @@ class TimedRun:
         return self.run.end()
 
     def _sample(self, now: float) -> None:
-        self.samples.add(sample_of(self.run.assembly, self.run.pods(), self._gpu), now)
+        self.samples.add(sample_of(self.run.assembly, self.run.pods(), self.gpu), now)
 
 
 # --- recordings -------------------------------------------------------------------------------------------------------

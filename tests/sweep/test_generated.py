@@ -124,3 +124,13 @@ def test_a_gang_stays_in_the_domain_that_its_annotations_ask_for() -> None:
         zones_of.setdefault(uid.rpartition("-")[0], set()).add(int(placement.node[-1]) % 2)
     assert len(zones_of) == timed.gangs == 6
     assert {len(zones) for zones in zones_of.values()} == {1}
+
+
+def test_a_note_says_why_gangs_wait_for_a_label_that_no_node_has() -> None:
+    gangs = (GeneratedGangs(1, {"cpu": "1"}, members=(2,), annotations={REQUIRED: "example.com/rack"}),)
+    workload = replace(TEAM, nodes=(GeneratedNodes(2, {"cpu": "8"}),), pods=(), gangs=gangs, count=3)
+    row = run(spec(DEFAULT, workload))
+    assert (row.gangs_waiting, row.error) == (3, "")
+    assert row.notes.startswith("most frequent reason of waiting: ")
+    assert "example.com/rack" in row.notes
+    assert len(row.notes) < 400

@@ -28,6 +28,7 @@ from kscheduler.sweep.running import recording_digest, run
 from kscheduler.sweep.trace.openb import TraceError
 from tests.docs.source_index import text_of
 from tests.recorder.recorded import record
+from tests.recorder.test_stories_of_claims import ClaimStory, configuration
 from tests.sweep.sweeps import DEFAULT, GPU, SHOP, TASK_FILE, TINY, spec, trace
 
 replace = msgspec.structs.replace
@@ -210,9 +211,17 @@ def test_what_a_recording_lacks_is_in_its_rows(recording: Path, tmp_path: Path) 
     whole, short = (RecordedWorkload("week", str(path), recording_digest(path), GPU) for path in (recording, cut))
     rows = [run(RunSpec(replace(DEFAULT, name="default"), workload, 0, code_version())) for workload in (whole, short)]
     assert [row.error for row in rows] == ["", ""]
-    assert rows[0].notes == ""
+    assert "it was cut" not in rows[0].notes
     assert rows[1].notes.startswith(f"{cut.name}: it was cut within block ")
-    assert rows[1].notes.endswith("; everything before it is used")
+    assert "; everything before it is used" in rows[1].notes
+
+
+def test_a_note_says_that_devices_of_claims_are_in_no_column(tmp_path: Path) -> None:
+    record(tmp_path, 30, seed=11, config=configuration("1.37"), cluster_type=ClaimStory)
+    workload = RecordedWorkload("week", str(tmp_path), recording_digest(tmp_path), GPU)
+    row = run(RunSpec(PlayedPolicy("recorded", "recorded"), workload, 0, code_version()))
+    assert row.error == ""
+    assert f"the gpu columns count {GPU} of nodes: devices that claims ask for are not in them" in row.notes
 
 
 # --- policies ---------------------------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.sweep.row import SweepRow
 from kscheduler.sweep.run_spec import RecordedWorkload, RunSpec, Workload
 from kscheduler.sweep.running import empty_row
-from kscheduler.sweep.search import loss, search
+from kscheduler.sweep.search import LOSSES, loss, search
 from kscheduler.sweep.search_text import search_lines
 from kscheduler.sweep.sweep_file import Sweep
-from kscheduler.sweep.sweep_settings import SearchSettings
+from kscheduler.sweep.sweep_settings import GOALS, SearchSettings
 from tests.sweep.sweeps import DEFAULT, GPU, SHOP, TINY, spec
 
 WEIGHTS = (1, 2, 3, 4, 5, 6, 7, 8, 9)
@@ -87,6 +87,36 @@ def test_equal_candidates_share_the_confidence() -> None:
     found = search(sweep_of(), SETTINGS, Equal())
     assert found.confidence == pytest.approx(1 / 3)
     assert found.improvement == 0
+
+
+@pytest.mark.parametrize(
+    ("improvement", "low", "high", "expected"),
+    [
+        (
+            -0.009,
+            -0.027,
+            0.0,
+            "0.9% more loss than with the weights as they are (95 % of the draws: 0.0% to 2.7%; that may be chance)",
+        ),
+        (0.2, 0.1, 0.3, "20.0% less loss than with the weights as they are (95 % of the draws: 10.0% to 30.0%)"),
+        (0.0, None, None, "as much loss as with the weights as they are"),
+        (0.0, 0.0, 0.0, "as much loss as with the weights as they are"),
+    ],
+    ids=["worse", "better", "equal", "equal in each draw"],
+)
+def test_figure_and_interval_have_one_sign(
+    improvement: float, low: float | None, high: float | None, expected: str
+) -> None:
+    found = search(sweep_of(), SETTINGS, FormulaRuns())
+    lines = search_lines(
+        msgspec.structs.replace(found, improvement=improvement, improvement_low=low, improvement_high=high)
+    )
+    advice = "" if improvement > 0 else ": keep the weights as they are"
+    assert f"  {expected}{advice}" in list(lines)
+
+
+def test_each_goal_says_what_its_loss_is() -> None:
+    assert tuple(LOSSES) == GOALS
 
 
 def test_the_same_search_finds_the_same() -> None:

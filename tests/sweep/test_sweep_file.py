@@ -57,6 +57,7 @@ def read(folder: Path, text: str) -> Sweep:
         (POLICIES + "workloads: [{name: w, recording: {path: nowhere}}]", "workloads[0].recording.path: "),
         (POLICIES + "workloads: [{name: w, generated: {count: 0}}]", "workloads[0].generated.nodes: at least one kind"),
         (WORKLOADS + "policies: [{name: p, ready: x}]", "policies[0]: `kscheduler config policies`: profiles: "),
+        (WORKLOADS + "policies: [{name: p, ready: bestfit}]", "dominant-most-allocated; did you mean best-fit?"),
         (WORKLOADS + "policies: [{name: p, openb: x}]", "policies[0].openb: 'x' is none of Random, DotProd"),
         (WORKLOADS + "policies: [{name: p}, {name: p}]", "policies[1].name: 'p' is listed twice"),
         (WORKLOADS + "policies: [{name: p, config: nowhere.yaml}]", "nowhere.yaml: cannot be read: No such file"),

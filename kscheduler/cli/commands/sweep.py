@@ -276,9 +276,11 @@ def _sweep(specs: "Sequence[RunSpec]", engine: "SweepEngine", results: "Results"
 
 
 def _say_notes(rows: "Iterable[SweepRow]") -> None:
-    """What recordings lack, once for each."""
-    for workload, notes in dict.fromkeys((row.workload, row.notes) for row in rows if row.notes):
-        say(f"{workload}: {notes}")
+    """What recordings and figures lack, once for each, and of each workload only the first few."""
+    from kscheduler.sweep.summary import notes_of
+
+    for text in notes_of(rows):
+        say(text)
 
 
 def _search(args: argparse.Namespace, asked: "Sweep", results: "Results") -> int:
