@@ -17,8 +17,7 @@ from typing import Final
 
 import msgspec
 
-from kscheduler.api.groups import COMPOSITE_INITIALLY_SCHEDULED, INITIALLY_SCHEDULED
-from kscheduler.api.machinery.resources import POD_GROUPS
+from kscheduler.api.groups import COMPOSITE_INITIALLY_SCHEDULED, INITIALLY_SCHEDULED, POD_GROUPS
 from kscheduler.api.meta import Condition
 from kscheduler.api.releases import Behaviours
 from kscheduler.framework.cluster.claim_writing import Deallocation

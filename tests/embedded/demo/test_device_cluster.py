@@ -42,8 +42,8 @@ async def test_the_section_about_devices_holds() -> None:
 @PROCESSES
 @needs_kubectl
 async def test_the_section_about_gangs_holds() -> None:
-    (start,), (apply, placed, waits, shown, delete) = commands_of(PAGE, "## Gangs")
-    async with kscheduler(*shlex.split(start)[1:], "--nodes", "3", "--port", "0") as cluster:
+    (start,), (apply, placed, waits, shown, delete), topology = commands_of(PAGE, "## Gangs")
+    async with kscheduler(*shlex.split(start)[1:], "--nodes", "9", "--port", "0") as cluster:
         await cluster.until("its log: ")
         url = cluster.api_url()
         assert "podgroup.scheduling.k8s.io/training created" in await typed(url, apply)
@@ -55,6 +55,11 @@ async def test_the_section_about_gangs_holds() -> None:
         assert len(waiting) == 3
         assert all(" Pending " in line for line in waiting)
         await typed(url, delete)
+        answers = [await typed(url, command) for command in topology]
+        assert [answer.count("condition met") for answer in answers] == [0, 0, 0, 0, 1, 1, 0, 0]
+        nodes = {found for line in answers[-2].splitlines() for found in re.findall(r"^pod/near-.* (node-\d+) ", line)}
+        assert nodes <= {"node-003", "node-007"}, "the rack with the least room that holds them"
+        assert nodes
 
 
 @PROCESSES
