@@ -42,6 +42,7 @@ UNUSED: Final = {
     Right("resource.k8s.io", "devicetaintrules", "watch"): "served in v1 since 1.37",
     Right("resource.k8s.io", "devicetaintrules", "list"): "served in v1 since 1.37",
     Right("resource.k8s.io", "resourceclaimtemplates", "get"): "somebody asks about a pod with a claim of a template",
+    Right("resource.k8s.io", "resourceclaims", "get"): "a claim that has changed, or has devices already, is read",
     Right("resource.k8s.io", "resourceclaims", "delete"): "a pod with extended resources is not bound after all",
     Right("resource.k8s.io", "resourceclaims/status", "patch"): "a pod that is not bound after all gives claims back",
     Right("resource.k8s.io", "resourceclaims/binding", "patch"): "asked for by the API server within the same request",
