@@ -257,6 +257,16 @@ async def run_in_slices(steps: Generator[None, None, T], slicer: Slicer) -> T:
             await slicer.turn()
 
 
+def finished(steps: Generator[None, None, T]) -> T:
+    """The result of a generator that pauses, without the pauses."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+
+
 # Several pieces of one work at the same time: all results, or one failure and nothing that goes on behind it.
 
 

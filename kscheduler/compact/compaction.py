@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from kscheduler.aio.tasks import finished
 from kscheduler.api.core import Node, Pod
 from kscheduler.assembly import Ports, group_apis
 from kscheduler.compact.compaction_result import Compaction, ProfileCompaction
@@ -19,7 +20,7 @@ from kscheduler.compact.repacking import Repacking
 from kscheduler.compact.unplaced_cluster import UnplacedCluster
 from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.fragments.fragmentation import ResourceFragmentation
-from kscheduler.fragments.unusable import finished, fragments
+from kscheduler.fragments.unusable import fragments
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scenario.cluster_input import ClusterInput
 from kscheduler.scenario.decide import cluster_cache, profiles_at

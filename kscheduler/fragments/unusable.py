@@ -7,11 +7,12 @@ counts as taken. Resources that no node has are counted together (`OTHERS`), as 
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE
 from kscheduler.fragments.class_devices import ClassDevices, DeviceGroup
 from kscheduler.fragments.fragmentation import OTHERS, ResourceFragmentation, class_in
 from kscheduler.fragments.typical_requests import Ignores, Pods, Requests, ignores_nothing, typical_requests
@@ -22,8 +23,6 @@ from kscheduler.state.cache import Cache
 _PODS: Final = "pods"
 # Resources with a row of their own; each takes a table of all nodes by all of them.
 MAX_RESOURCES: Final = 32
-
-T = TypeVar("T")
 
 
 def fragments(
@@ -51,14 +50,24 @@ def fragments(
     return tuple(found)
 
 
-def finished(computation: Generator[None, None, T]) -> T:
-    """The result, without pauses."""
-    while True:
-        try:
-            next(computation)
-        except StopIteration as ended:
-            result: T = ended.value
-            return result
+def used_up(devices: ClassDevices, found: Sequence[ResourceFragmentation]) -> Iterator[ResourceFragmentation]:
+    """The groups of devices that `found` lacks, as none of them is free, of the classes that it has.
+
+    With them, shares are of all devices of a class.
+    """
+    names = {each.device_class for each in found}
+    seen = {(each.device_class, each.driver, each.pool) for each in found}
+    for group in devices.groups:
+        if group.device_class in names and group not in seen and (there := devices.sums(group).there):
+            yield ResourceFragmentation(
+                resource=f"{IMPLICIT_EXTENDED_RESOURCE}{group.device_class}",
+                free=0,
+                cordoned=0,
+                lacking={},
+                allocatable=there,
+                driver=group.driver,
+                pool=group.pool,
+            )
 
 
 def _without_devices(mix: Mapping[Requests, int], cache: Cache) -> dict[Requests, int]:

@@ -16,9 +16,8 @@ from kscheduler.library.cluster_error import ClusterError
 from kscheduler.library.configured import is_text
 from kscheduler.library.made_objects import MadeObjects
 from kscheduler.scenario.documents import yaml_documents
-from kscheduler.scenario.errors import ScenarioError
+from kscheduler.scenario.errors import ScenarioError, refuse
 from kscheduler.scenario.object_files import Document, flattened, nothing_in, read_objects
-from kscheduler.simulate.planning import refuse
 
 Tree = dict[str, Any]
 # What stands for one object, or for several.

@@ -17,7 +17,7 @@ from kscheduler.api.priority import classes_of
 from kscheduler.assembly import group_apis
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.scenario.absent import NOTHING_ABSENT, Absent
-from kscheduler.scenario.errors import ScenarioError
+from kscheduler.scenario.errors import ScenarioError, refuse
 from kscheduler.scenario.manifests import (
     KIND_BY_NAME,
     NO_CLASSES,
@@ -48,8 +48,6 @@ from kscheduler.state.group_apis import GroupAPI
 from kscheduler.text import pods as pods_text
 
 Tree = dict[str, Any]
-# Problems of new objects that are reported, a line each.
-MAX_PROBLEMS: Final = 20
 # Scheduler names that a note counts pods of: anyone who creates a pod may write a new one.
 MAX_NAMES: Final = 5
 
@@ -219,15 +217,6 @@ def _what_a_server_would_take(
     if not any(each.documents for each in sound):
         refuse(unread)
     return replace(requested_changes, new_objects=sound), [f"{each}: it is left out" for each in unread]
-
-
-def refuse(problems: Iterable[str]) -> None:
-    """Raises `ScenarioError` with the problems, if there are any: each once, a bounded number."""
-    lines = list(dict.fromkeys(problems))
-    if lines:
-        left_off = len(lines) - MAX_PROBLEMS
-        more = [f"and {left_off} more"] if left_off > 0 else []
-        raise ScenarioError("\n".join([*lines[:MAX_PROBLEMS], *more]))
 
 
 def _as_node(edit: NodeEdit) -> Tree:

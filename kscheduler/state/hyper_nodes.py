@@ -13,11 +13,12 @@ so that decisions do not wait for it.
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from time import perf_counter
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 import re2
 
+from kscheduler.aio.tasks import finished
 from kscheduler.api.core import Node
 from kscheduler.api.selectors import parse_label_selector
 from kscheduler.api.topologies import HyperNode, HyperNodeMember
@@ -36,8 +37,6 @@ _LONGEST_PATTERN: Final = 1_024
 _PATTERN_BYTES: Final = 256 << 10
 # Characters of a value in a message.
 _QUOTED: Final = 64
-
-T = TypeVar("T")
 
 
 class Tier(msgspec.Struct, frozen=True):
@@ -73,7 +72,7 @@ def tiers_of(
         spec = hyper_nodes[name].spec
         names[spec.tier] = names.get(spec.tier) or spec.tier_name
         of_tier = domains.setdefault(spec.tier, {})
-        for node in _at_once(search.look_at(name)):
+        for node in finished(search.look_at(name)):
             of_tier.setdefault(node, name)
     tiers = [
         Tier(tier, names[tier], domains[tier]) for tier in sorted(domains, reverse=True) if tier >= 1 and domains[tier]
@@ -95,16 +94,6 @@ def problems_of(
             yield
             search.ends_at += now() - paused_at
     return search.problems
-
-
-def _at_once(steps: Generator[None, None, T]) -> T:
-    """The result of a generator, without its pauses."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            result: T = ended.value
-            return result
 
 
 class _UsedUpError(Exception):

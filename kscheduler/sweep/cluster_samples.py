@@ -10,10 +10,11 @@ from typing import Final
 
 import msgspec
 
+from kscheduler.aio.tasks import finished
 from kscheduler.api.core import Pod
 from kscheduler.assembly import Assembly
 from kscheduler.fragments.typical_requests import pods_on_nodes
-from kscheduler.fragments.unusable import finished, fragments
+from kscheduler.fragments.unusable import fragments
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.recorder.alternatives.run_measurements import nodes_in_use
 from kscheduler.scheduling.profile import ignores_resource

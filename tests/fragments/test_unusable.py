@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from kscheduler.aio.tasks import finished
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceSlice
 from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.fragments.fragmentation import ResourceFragmentation
 from kscheduler.fragments.typical_requests import Ignores, ignores_nothing
-from kscheduler.fragments.unusable import MAX_RESOURCES, finished, fragments
+from kscheduler.fragments.unusable import MAX_RESOURCES, fragments
 from kscheduler.framework.pods.pod_info import PodInfo
 from tests.builders import make_node, make_pod
 from tests.fragments.test_class_devices import pool_of_all

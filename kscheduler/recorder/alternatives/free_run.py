@@ -11,7 +11,7 @@ PreBind only claims to devices are written (`claims_of_run`). Extenders and plug
 mix of typical pods that FragmentationAware learns: it looks at the cluster in memory each minute of recorded time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -19,8 +19,8 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.aio.synchronous import run_at_once, run_synchronously
+from kscheduler.aio.tasks import finished
 from kscheduler.api.core import Pod
-from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE
 from kscheduler.api.kinds import NODES, PODS, RESOURCE_CLAIMS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly
@@ -29,7 +29,7 @@ from kscheduler.assembly.profiles_over import that_only_decide
 from kscheduler.fragments.class_devices import ClassDevices
 from kscheduler.fragments.fragmentation import ResourceFragmentation
 from kscheduler.fragments.typical_requests import pods_on_nodes
-from kscheduler.fragments.unusable import finished, fragments
+from kscheduler.fragments.unusable import fragments, used_up
 from kscheduler.framework.cluster.claim_writing import ClaimRules, PodReservation
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
@@ -220,25 +220,7 @@ class FreeRun:
         cache, ignores = self.assembly.cache, partial(ignores_resource, self.assembly.profiles)
         waiting = [PodInfo(pod) for pod in self._cluster.pods() if not pod.spec.node_name]
         found = finished(fragments(cache, self._devices, lambda: pods_on_nodes(cache), lambda: waiting, ignores))
-        return (*found, *self._used_up(found))
-
-    def _used_up(self, found: Sequence[ResourceFragmentation]) -> Iterator[ResourceFragmentation]:
-        """Devices of these classes whose group has none free: shares are of all that there are."""
-        names, seen = (
-            {each.device_class for each in found},
-            {(each.device_class, each.driver, each.pool) for each in found},
-        )
-        for group in self._devices.groups:
-            if group.device_class in names and group not in seen and (there := self._devices.sums(group).there):
-                yield ResourceFragmentation(
-                    resource=f"{IMPLICIT_EXTENDED_RESOURCE}{group.device_class}",
-                    free=0,
-                    cordoned=0,
-                    lacking={},
-                    allocatable=there,
-                    driver=group.driver,
-                    pool=group.pool,
-                )
+        return (*found, *used_up(self._devices, found))
 
     def _lister(self, kind: Kind) -> RecordedLister:
         return RecordedLister(self._cluster.store(kind))

@@ -211,29 +211,32 @@ class ClaimWrite:
             await self.clock.sleep(pause)
 
     async def _try(self) -> ResourceClaim:
-        meta = self.claim.metadata
-        allocated_at = self._now() if self.needs_allocation else None
-        if self.is_current and self.allocation is not None:
+        allocation = self.allocation
+        if self.is_current and allocation is not None:
             self.is_current = False  # the next try reads
-            self._step = _Step.PROTECT
-            stored = await self.storage.protect(self.claim)
+            stored = await self._protected(self.claim)
+        else:
+            self._step = _Step.READ
+            stored = await self.storage.get_claim(self.claim.metadata.namespace, self.claim.metadata.name)
             self.seen = stored.claim
-            self._step = _Step.WRITE_STATUS
-            return (await self.storage.reserve(stored, self.consumer, self.allocation, allocated_at)).claim
-        self._step = _Step.READ
-        stored = await self.storage.get_claim(meta.namespace, meta.name)
-        self.seen = stored.claim
-        if self._is_written(stored):
-            return stored.claim
-        if self._verdict is not None:
-            raise self._verdict
-        self._check(stored)
-        allocation = self.allocation if stored.claim.status.allocation is None else None
-        if allocation is not None and not stored.is_protected:
-            self._step = _Step.PROTECT
-            stored = await self.storage.protect(stored.claim)
+            if self._is_written(stored):
+                return stored.claim
+            if self._verdict is not None:
+                raise self._verdict
+            self._check(stored)
+            if stored.claim.status.allocation is not None:
+                allocation = None
+            if allocation is not None and not stored.is_protected:
+                stored = await self._protected(stored.claim)
         self._step = _Step.WRITE_STATUS
+        allocated_at = self._now() if self.needs_allocation else None
         return (await self.storage.reserve(stored, self.consumer, allocation, allocated_at)).claim
+
+    async def _protected(self, claim: ResourceClaim) -> StoredClaim:
+        self._step = _Step.PROTECT
+        stored = await self.storage.protect(claim)
+        self.seen = stored.claim
+        return stored
 
     def _is_written(self, stored: StoredClaim) -> bool:
         """Whether nothing is left to be done. An allocation counts as ours only if we may have written it."""

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kscheduler.aio.tasks import finished
 from kscheduler.api.codec import convert
 from kscheduler.config.plugin_args import FragmentationAwareArgs
-from kscheduler.fragments.unusable import finished
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.packing import typical_pods
 from kscheduler.plugins.packing.device_columns import MAX_DEVICES, DeviceDemand
