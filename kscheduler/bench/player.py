@@ -2,7 +2,7 @@
 
 A loop does the work of the workers: pop, decide, bind; in between the watch delivers changes. The API server answers at
 once, so one worker is as fast as many. Pods that wait for their volumes are prepared in tasks of their own, and the
-event loop gets a turn every 5 ms, as in the service.
+event loop gets a turn as often as in the service.
 """
 
 import asyncio
@@ -52,10 +52,9 @@ from kscheduler.recorder.flight_recorder import FlightRecorder
 from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.attempt.group_attempt import GroupConsultation
 from kscheduler.scheduling.attempt_events import STEP_BEGAN, BackoffFlushed, GroupDecided, PodDecided
+from kscheduler.scheduling.work.workers import SLICE_SECONDS
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
-# As in `scheduling.work.workers`.
-SLICE_SECONDS: Final = 0.005
 # The scenario is given up if no pod is bound for this long while work is in progress.
 STALL_SECONDS: Final = 120.0
 # As much time is skipped for churn and deletions as scheduler_perf waits for pods.

@@ -56,9 +56,11 @@ class SchedulingRecord:
     left_out: tuple[MissingPoints, ...] = ()
     """The score plugins that failed: some of the nodes, or all, got no points from them."""
     totals: Scores = field(default_factory=lambda: NO_SCORES)
-    """Sums of weighted points, an int64 per feasible row. Empty if nothing was scored, or if `most_points` is set."""
+    """Sums of weighted points, an int64 per feasible row. Empty if nothing was scored, or if a class knew its best rows
+    already: then `most_points` says all.
+    """
     most_points: int | None = None
-    """The highest sum, if a class knew its best rows already."""
+    """The highest sum; `None` until a node is chosen by points."""
     num_evaluated_nodes: int = 0
     """How many nodes were judged: one if the pod fits on its nominated node, fewer than all in a sampled search."""
     post_filter: Status | None = None
@@ -88,7 +90,7 @@ class SchedulingRecord:
     @property
     def best_score(self) -> int | None:
         """The points of the chosen node; `None` if nothing was scored."""
-        return int(self.totals.max()) if len(self.totals) else self.most_points
+        return int(self.totals.max()) if self.most_points is None and len(self.totals) else self.most_points
 
     def feasible_names(self) -> list[str]:
         """The nodes that passed."""

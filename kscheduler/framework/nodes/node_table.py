@@ -62,6 +62,7 @@ _PER_ROW = (
     "taint_set",
     "feature_set",
     "name_hash",
+    "tie_hash",
     "generation",
     "pods_version",
 )
@@ -125,6 +126,8 @@ class NodeTable:
         """The features that kubelets declare (`status.declaredFeatures`); numbered in the same way."""
         self.name_hash: NDArray[np.uint64] = np.zeros(self.capacity, dtype=np.uint64)
         """A stable hash of the name, for breaking ties."""
+        self.tie_hash: NDArray[np.uint64] = np.zeros(self.capacity, dtype=np.uint64)
+        """The same, folded as `framework.rules.scoring.highest_mix` takes it."""
         self.tie_name = tie_name
         """The name that breaks ties: a recording without names needs another (`recorder.redaction`)."""
         self.generation: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
@@ -413,7 +416,8 @@ class NodeTable:
         self.unschedulable[row] = node.spec.unschedulable
         self.taint_set[row] = self.taint_sets.put(row, node.spec.taints)
         self.feature_set[row] = self.feature_sets.put(row, frozenset(node.status.declared_features))
-        self.name_hash[row] = stable_hash(self.tie_name(info.name))
+        self.name_hash[row] = name_hash = stable_hash(self.tie_name(info.name))
+        self.tie_hash[row] = name_hash ^ name_hash >> 30
         self.images.add(row, node.status.images)
         self._count_label_keys(row, node.metadata.labels)
         for key, column in list(self._labels.items()):

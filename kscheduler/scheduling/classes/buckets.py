@@ -158,7 +158,7 @@ class Buckets:
 
     def _move(self, rows: list[int], known: JoinedColumns, nodes: NodeTable) -> bool:
         """Put rows that have changed into their buckets; False: one has none."""
-        sizes, leaders, hashes = self._sizes, self._leaders, nodes.name_hash
+        sizes, leaders, hashes = self._sizes, self._leaders, nodes.tie_hash
         for row in rows:
             points = known.points_of(row)
             before, now = self._bucket_of.item(row), _NO_BUCKET
@@ -185,7 +185,7 @@ class Buckets:
         """The leaders of a bucket where they are not known."""
         leaders = self._leaders[bucket] = Leaders()
         rows = (self._bucket_of == bucket).nonzero()[0]
-        leaders.settle(rows, known.base_at(rows), nodes.name_hash)
+        leaders.settle(rows, known.base_at(rows), nodes.tie_hash)
         return leaders
 
     def _feasible(self, passing: Rows, by_bucket: dict[int, int]) -> Rows:

@@ -289,7 +289,7 @@ class KnownClass:
                 passes = True
                 for step in self.stretches:
                     passes = passes and (step.alive is None or step.alive.item(row))
-                leaders.move(row, points if passes else None, nodes.name_hash)
+                leaders.move(row, points if passes else None, nodes.tie_hash)
 
     def _update(self, nodes: NodeTable, rows: Rows | None) -> None:
         # `rows` is `None` after nodes came or went, or when columns were worked out as a whole: rebuild all arrays.
@@ -395,7 +395,7 @@ class KnownClass:
             return None
         self._leaders.shared_points = shared
         if not self._leaders.count:
-            self._leaders.settle(feasible, values_at(self._base, compact(feasible)), nodes.name_hash)
+            self._leaders.settle(feasible, values_at(self._base, compact(feasible)), nodes.tie_hash)
         return self._leaders
 
     def shared_points(self, pod: PodInfo, state: CycleState, feasible: Rows) -> int | None:

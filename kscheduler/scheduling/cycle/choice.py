@@ -1,9 +1,9 @@
 """The end of a cycle: one row of those with the most points."""
 
 from kscheduler.config.types import FIRST_IN_ORDER
-from kscheduler.framework.nodes.node_table import Rows, Scores, stable_hash
+from kscheduler.framework.nodes.node_table import Rows, stable_hash
 from kscheduler.framework.nodes.row_index import compact, values_at
-from kscheduler.framework.rules.scoring import highest_mix, mix
+from kscheduler.framework.rules.scoring import highest_mix, mix_of_folded
 from kscheduler.scheduling.classes.buckets import BestOfBuckets
 from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.cycle.evaluator import CycleInputs
@@ -24,8 +24,8 @@ def choose(
     if leaders is not None:
         rows, hashes = leaders.rows, leaders.hashes
     else:
-        rows = _best_rows(record.feasible, record.totals)
-        hashes = values_at(nodes.name_hash, compact(rows))
+        rows = _best_rows(record)
+        hashes = values_at(nodes.tie_hash, compact(rows))
     if len(rows) == 1:
         return rows.item()
     if inputs.profile.tie_rule == FIRST_IN_ORDER:
@@ -38,14 +38,16 @@ def choose(
     first = highest_mix(hashes, seed)
     if first >= 0:
         return rows.item(first)
-    mixed = mix(hashes, seed)
+    mixed = mix_of_folded(hashes, seed)
     tied: list[int] = rows[mixed == mixed.max()].tolist()
     return min(tied, key=nodes.name_of)
 
 
-def _best_rows(rows: Rows, totals: Scores) -> Rows:
-    """The rows with the most points (intp, ascending); all rows if nothing was scored."""
+def _best_rows(record: SchedulingRecord) -> Rows:
+    """The rows with the most points (intp, ascending), which the record is told; all rows if nothing was scored."""
+    rows, totals = record.feasible, record.totals
     if not len(totals):
         return rows
-    best = (totals == totals[totals.argmax()]).nonzero()[0]  # `flatnonzero` would double the cost
+    record.most_points = most = totals.item(totals.argmax())
+    best = (totals == most).nonzero()[0]  # `flatnonzero` would double the cost
     return rows if len(best) == len(rows) else rows.take(best)

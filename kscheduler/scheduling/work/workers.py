@@ -53,7 +53,7 @@ _log = get_logger(__name__)
 # How long a worker pauses after a bug that belongs to no pod: it may happen at the next turn again.
 PAUSE_SECONDS: Final = 1.0
 # How long workers may decide before the event loop gets a turn.
-SLICE_SECONDS: Final = 0.005
+SLICE_SECONDS: Final = 0.002
 
 # What the end of the service gives plugins for an `async def post_bind`; nobody waits for more.
 AWAITED_SECONDS: Final = 1.0

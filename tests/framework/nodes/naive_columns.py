@@ -72,6 +72,7 @@ def _check_names(table: NodeTable, names: list[str]) -> None:
     assert [table.names()[row] for row in rows] == names
     assert sum(bool(name) for name in table.names()) == len(names)
     assert table.name_hash[table.rows()].tolist() == [stable_hash(name) for name in names]
+    assert table.tie_hash[table.rows()].tolist() == [number ^ number >> 30 for number in map(stable_hash, names)]
     assert table.row_of("no-such-node") == -1
 
 

@@ -353,6 +353,7 @@ DTYPES = {
     "taint_set": np.int32,
     "feature_set": np.int32,
     "name_hash": np.uint64,
+    "tie_hash": np.uint64,
     "generation": np.int64,
     "pods_version": np.int64,
 }
