@@ -37,6 +37,7 @@ from kscheduler.election import LeaseLostError
 from kscheduler.framework.plugin_time import PLUGIN_TIME
 from kscheduler.scheduling.attempt_events import SchedulingBegan
 from kscheduler.scheduling.background.refreshed_plugins import FIRST_DATA_SECONDS
+from kscheduler.scheduling.background.volume_counts import VolumeCounts
 from kscheduler.scheduling.extenders.addresses import unusable_extenders
 from kscheduler.server import Server
 from kscheduler.server.serving import LOOPBACK
@@ -93,6 +94,7 @@ class App:
             options, connection, self.parts, self.reloader, self.followed_version.statistics, of_login, certificate
         )
         self.service_log = ServiceLog(self.parts, earlier.bound if earlier is not None else 0)
+        self._volume_counts = VolumeCounts(self.parts.assembly.cache.volumes, self.parts.clock)
 
     @property
     def server(self) -> Server:
@@ -199,7 +201,9 @@ class App:
             if await self._synced(stop):
                 self.http_app.has_begun = True
                 async with running(
-                    *self.parts.drift_detection.services(), *self.parts.overcommit.services_with_cache()
+                    BackgroundService("volume counts", self._volume_counts.run),
+                    *self.parts.drift_detection.services(),
+                    *self.parts.overcommit.services_with_cache(),
                 ):
                     await then(stop)
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -152,6 +153,7 @@ def own_claim(owner: str) -> PersistentVolumeClaim:
 
 
 STEPS: list[Callable[[Cache], object]] = [
+    lambda it: list(it.volumes.recounting()),
     lambda it: it.volumes.put(volume()),
     lambda it: it.volumes.put(volume(csi={"driver": EBS, "volumeHandle": "pv"})),
     lambda it: it.volumes.put(volume(**IN_TREE)),
@@ -335,3 +337,48 @@ def test_a_storage_class_whose_capacities_are_gone_leaves_nothing() -> None:
         cache.volumes.put(convert(tree, CSIStorageCapacity))
         cache.volumes.remove(convert(tree, CSIStorageCapacity))
     assert not cache.volumes._capacities
+
+
+def test_what_is_counted_ahead_is_not_counted_by_the_next_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = cache_with(volume(), claim(), csi_node(3))
+    table = cache.volumes
+    assert table._attached._marked
+    for _ in table.recounting():
+        pass
+    counted = Mock(wraps=table._attached._count)
+    monkeypatch.setattr(table._attached, "_count", counted)
+    assert table.surely_take(DRIVER, 2, cache.nodes.rows())
+    assert not table.surely_take(DRIVER, 3, cache.nodes.rows())
+    assert table.attached(DRIVER).tolist()[: len(cache.nodes)] == [1]
+    counted.assert_not_called()
+
+
+@pytest.mark.parametrize("ahead", [False, True], ids=["asked", "ahead"])
+def test_what_changes_in_a_pause_is_seen(ahead: bool) -> None:
+    cache = cache_with(volume(), claim(), csi_node(3))
+    steps = cache.volumes.recounting() if ahead else iter(())
+    next(steps, None)
+    cache.volumes.put(csi_node(1))
+    cache.add_node(make_node("other"))
+    list(steps)
+    assert not cache.volumes.surely_take(DRIVER, 1, cache.nodes.rows())
+    assert cache.volumes.attach_room(DRIVER).tolist()[: len(cache.nodes)] == [0, UNLIMITED_ROOM]
+
+
+def test_where_nobody_claims_a_volume_nothing_is_counted_ahead() -> None:
+    cache = cache_with(csi_node(3))
+    list(cache.volumes.recounting())
+    assert cache.volumes._attached._marked
+
+
+def test_a_node_that_cannot_be_counted_ahead_is_left_to_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = cache_with(volume(), claim(), csi_node(3))
+
+    def fails(_: str) -> NoReturn:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(cache.volumes._attached, "_count", fails)
+        list(cache.volumes.recounting())
+    assert cache.volumes.surely_take(DRIVER, 2, cache.nodes.rows())
+    assert not cache.volumes.surely_take(DRIVER, 3, cache.nodes.rows())

@@ -10,9 +10,10 @@ query that needs the exact number.
 
     mark           anything may have changed, the limit and whether it can be counted included
     may_have_more  the limit is as it was, and so is whether it can be counted
+    recounting     in a quiet moment: after a start all nodes are marked, and the first query would count them at once
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -27,6 +28,8 @@ from kscheduler.state.storage.attachable import NO_LIMITS
 NO_LIMIT: Final = -1
 # The number of pending marks, besides two per node, at which all marked nodes are recounted.
 _MAX_UNASKED: Final = 256
+# So many drivers have columns before a pod asks for them.
+_MOST_AHEAD: Final = 8
 NO_VOLUMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -126,6 +129,29 @@ class AttachedVolumes:
         if len(self._marked) + len(self._estimated) > 2 * len(self._nodes) + _MAX_UNASKED:
             self._refresh()
 
+    def recounting(self) -> Generator[None, None, None]:
+        """Recount the nodes that are marked now, one between two pauses, and make columns of the drivers that limit
+        volumes there. Everything may change in a pause.
+        """
+        for name in list(self._marked):
+            if name not in self._marked:
+                continue
+            for columns in self._columns.values():
+                self._grown(columns)
+            try:
+                self._recount(name)
+            except Exception:  # noqa: BLE001, S112  it stays marked: the next query meets it, in a call of a plugin
+                continue
+            self._marked.discard(name)
+            self._estimated.discard(name)
+            for driver in self._limits_on(name):
+                if driver not in self._columns and len(self._columns) < _MOST_AHEAD:
+                    self._columns_of(driver)
+            yield
+
+    def _limits_on(self, node_name: str) -> Mapping[str, int]:
+        return self._found.get(node_name, _NOTHING).limits
+
     def attached(self, driver: str) -> CountColumn:
         """Attached volumes of a driver: int64, an entry per row of the table."""
         return self._of(driver).attached
@@ -159,8 +185,7 @@ class AttachedVolumes:
     def has_limits(self, node_name: str) -> bool:
         """Whether some driver has a limit on the node."""
         self._refresh()
-        found = self._found.get(node_name)
-        return found is not None and bool(found.limits)
+        return bool(self._limits_on(node_name))
 
     def users(self, unique_name: str) -> set[str]:
         """Nodes with a pod that uses the volume."""
@@ -174,6 +199,9 @@ class AttachedVolumes:
 
     def _of(self, driver: str) -> _DriverColumns:
         self._refresh()
+        return self._columns_of(driver)
+
+    def _columns_of(self, driver: str) -> _DriverColumns:
         columns = self._columns.get(driver)
         if columns is None:
             columns = self._columns[driver] = _DriverColumns(driver, self._nodes.capacity)

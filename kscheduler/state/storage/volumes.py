@@ -4,7 +4,7 @@ Updated by the cache (pods and nodes) and by the handlers of volumes, claims, cl
 Everything is synchronous, so each change is atomic. Implements `framework.cluster.volumes.Volumes`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -90,6 +90,11 @@ class VolumeTable:
     def row_changed(self, node_name: str) -> None:
         """Record that a node has been given a row."""
         self._attached.mark(node_name)
+
+    def recounting(self) -> Generator[None, None, None]:
+        """Count ahead what is attached to nodes that may have changed, if pods use claims; pauses after each node."""
+        if self._claims:
+            yield from self._attached.recounting()
 
     # --- updated by the watches ---------------------------------------------------------------------------------------
 
