@@ -35,6 +35,7 @@ COUNTED: Final = (
     "Unschedulable",
     "DeploymentsWithServices",
     "IndexedJobs",
+    "DaemonSetsEveryNode",
     "StatefulSetsWithClaims",
     "SchedulingWithResourceClaimTemplate",
     "GangScheduling",

@@ -126,7 +126,9 @@ def named(*lists: list[str]) -> list[dict[str, object]]:
 )
 def test_terms_that_name_nodes_narrow_the_search(terms: list[object], expected: object) -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    result = NodeAffinity(None, HANDLE).pre_filter(CycleState(), info(affinity={"nodeAffinity": required}), table())
+    pod = info(affinity={"nodeAffinity": required})
+    result = NodeAffinity(None, HANDLE).pre_filter(CycleState(), pod, table())
+    assert pod.names_nodes is (expected is not None)
     if expected == "conflict":
         assert result.status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         assert result.status.reasons == ("pod affinity terms conflict",)

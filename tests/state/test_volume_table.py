@@ -365,8 +365,9 @@ def test_what_changes_in_a_pause_is_seen(ahead: bool) -> None:
     assert cache.volumes.attach_room(DRIVER).tolist()[: len(cache.nodes)] == [0, UNLIMITED_ROOM]
 
 
-def test_where_nobody_claims_a_volume_nothing_is_counted_ahead() -> None:
-    cache = cache_with(csi_node(3))
+@pytest.mark.parametrize("objects", [[csi_node(3)], [volume(), claim(), csi_node(None)]], ids=["claims", "limits"])
+def test_where_there_are_no_claims_or_no_limits_nothing_is_counted_ahead(objects: list[KubeObject]) -> None:
+    cache = cache_with(*objects)
     list(cache.volumes.recounting())
     assert cache.volumes._attached._marked
 

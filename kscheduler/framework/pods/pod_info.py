@@ -235,6 +235,16 @@ class PodInfo:
         affinity = self.pod.spec.affinity
         return affinity.node_affinity if affinity is not None else None
 
+    @property
+    def names_nodes(self) -> bool:
+        """Whether required node affinity names the nodes, in each of its terms: each pod of a DaemonSet has its own."""
+        affinity = self.pod.spec.affinity
+        if affinity is None or affinity.node_affinity is None:
+            return False
+        required = affinity.node_affinity.required_during_scheduling_ignored_during_execution
+        terms = required.node_selector_terms if required is not None else ()
+        return bool(terms) and all(any(name.operator == "In" for name in term.match_fields) for term in terms)
+
     @cached_property
     def node_selector(self) -> selectors.NodeTerm | None:
         """`spec.nodeSelector`, parsed; `None` when there is none."""

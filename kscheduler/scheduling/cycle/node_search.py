@@ -72,14 +72,16 @@ class NodeSearch:
 
     def _narrowed(self) -> Rows:
         """The rows to judge. Rows outside the names that PreFilter gave are charged to no single plugin."""
-        record = self.record
+        record, nodes, within = self.record, self.inputs.nodes, self.inputs.within
         if record.node_names is None:
             return self.inputs.rows
-        inside = self.inputs.nodes.rows_of(record.node_names)
-        if self.inputs.within is not None:
-            inside = np.intersect1d(inside, self.inputs.within, assume_unique=True)
-        is_outside = np.zeros_like(self.inputs.nodes.is_live)
-        is_outside[self.inputs.rows] = True
+        inside = nodes.rows_of(record.node_names)
+        if within is None:
+            is_outside = nodes.is_live.copy()
+        else:
+            inside = np.intersect1d(inside, within, assume_unique=True)
+            is_outside = np.zeros_like(nodes.is_live)
+            is_outside[within] = True
         is_outside[inside] = False
         for rejection in record.diagnosis.rejections:
             is_outside[rejection.rows] = False

@@ -118,6 +118,11 @@ class CSINodes:
         """The CSINode with this name."""
         return self._csi_nodes.get(name)
 
+    @property
+    def have_limits(self) -> bool:
+        """Whether a driver has a limit on any node."""
+        return any(self._limits.values())
+
     def limits(self, name: str) -> Mapping[str, int]:
         """The maximal number of volumes per driver; drivers without a number have no limit and are left out."""
         return self._limits.get(name, NO_LIMITS)
