@@ -52,7 +52,6 @@ from kscheduler.recorder.flight_recorder import FlightRecorder
 from kscheduler.scheduling.attempt.context import Attempt
 from kscheduler.scheduling.attempt.group_attempt import GroupConsultation
 from kscheduler.scheduling.attempt_events import STEP_BEGAN, BackoffFlushed, GroupDecided, PodDecided
-from kscheduler.scheduling.background.volume_counts import VolumeCounts
 from kscheduler.scheduling.work.workers import SLICE_SECONDS
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
@@ -142,7 +141,6 @@ class Player:
             BackgroundService("conditions", service.status_writer.run),
             BackgroundService("conditions of groups", service.group_writer.run),
             BackgroundService("evictions", service.evictions.run),
-            BackgroundService("volume counts", VolumeCounts(service.cache.volumes, service.clock).run),
         )
         async with running(*services):
             await asyncio.sleep(0)  # let them begin: long-lived objects are frozen while the cluster is filled, too

@@ -92,9 +92,8 @@ class VolumeTable:
         self._attached.mark(node_name)
 
     def recounting(self) -> Generator[None, None, None]:
-        """Count ahead what is attached to nodes that may have changed, if somebody will ask: there are claims, and limits.
-
-        Pauses after each node.
+        """Count ahead what is attached to nodes that may have changed, if there are claims, and limits of volumes: else
+        nobody asks. Pauses after each node.
         """
         if self._claims and self._csi_nodes.have_limits:
             yield from self._attached.recounting()
