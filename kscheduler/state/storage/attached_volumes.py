@@ -140,7 +140,8 @@ class AttachedVolumes:
                 self._grown(columns)
             try:
                 self._recount(name)
-            except Exception:  # noqa: BLE001, S112  it stays marked: the next query meets it, in a call of a plugin
+            except Exception:  # noqa: BLE001  it stays marked: the next query meets it, in a call of a plugin
+                yield
                 continue
             self._marked.discard(name)
             self._estimated.discard(name)
