@@ -383,3 +383,28 @@ def test_a_node_that_cannot_be_counted_ahead_is_left_to_the_query(monkeypatch: p
         list(cache.volumes.recounting())
     assert cache.volumes.surely_take(DRIVER, 2, cache.nodes.rows())
     assert not cache.volumes.surely_take(DRIVER, 3, cache.nodes.rows())
+
+
+def test_columns_made_ahead_know_of_pods_that_came_to_nodes_counted_before() -> None:
+    cache = Cache()
+    cache.add_node(make_node("node"))
+    for obj in (volume(), claim(), csi_node(1)):
+        cache.volumes.put(obj)
+    assert cache.volumes.is_countable(), "the node is counted, and no driver has columns"
+    cache.add_pod(user())
+    cache.add_node(make_node("second"))
+    drivers = [{"name": DRIVER, "allocatable": {"count": 1}}]
+    cache.volumes.put(convert({"metadata": {"name": "second"}, "spec": {"drivers": drivers}}, CSINode))
+    list(cache.volumes.recounting())
+    assert not cache.volumes.surely_take(DRIVER, 1, cache.nodes.rows())
+
+
+@given(st.lists(st.sampled_from(STEPS), max_size=25))
+def test_there_is_never_less_room_than_the_first_query_reports(steps: list[Callable[[Cache], object]]) -> None:
+    cache, fresh = cache_with(*BEGINNING), cache_with(*BEGINNING)
+    for step in steps:
+        step(cache)
+        cache.volumes.is_countable()
+        if step is not STEPS[0]:
+            step(fresh)
+    assert_never_less_room(cache, fresh)

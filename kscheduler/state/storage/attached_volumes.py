@@ -136,8 +136,6 @@ class AttachedVolumes:
         for name in list(self._marked):
             if name not in self._marked:
                 continue
-            for columns in self._columns.values():
-                self._grown(columns)
             try:
                 self._recount(name)
             except Exception:  # noqa: BLE001  it stays marked: the next query meets it, in a call of a plugin
@@ -205,6 +203,7 @@ class AttachedVolumes:
     def _columns_of(self, driver: str) -> _DriverColumns:
         columns = self._columns.get(driver)
         if columns is None:
+            self._marked |= self._estimated  # what is found of these nodes lacks volumes
             columns = self._columns[driver] = _DriverColumns(driver, self._nodes.capacity)
             for name, found in self._found.items():
                 row = self._nodes.row_of(name)
@@ -225,8 +224,6 @@ class AttachedVolumes:
     def _refresh_marked(self) -> None:
         if not self._marked:
             return
-        for columns in self._columns.values():
-            self._grown(columns)
         for name in self._marked:
             self._recount(name)
         self._estimated -= self._marked
@@ -247,7 +244,7 @@ class AttachedVolumes:
         row = self._nodes.row_of(name)
         if row >= 0:
             for columns in self._columns.values():
-                columns.show(row, found)
+                self._grown(columns).show(row, found)
 
     def _exchange_users(self, name: str, before: Mapping[str, str], now: Mapping[str, str]) -> None:
         for unique_name in before:

@@ -1,11 +1,11 @@
 """What is wrong with HyperNodes and Topologies: it is reported once for each object, and the others are domains."""
 
-from collections.abc import Generator
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
+from kscheduler.aio.tasks import finished
 from kscheduler.api.codec import convert
 from kscheduler.api.topologies import HyperNode, KueueTopology
 from kscheduler.scheduling import topology_reports
@@ -17,18 +17,7 @@ from tests.scheduling.groups.test_topology_objects import by_name, exact, hyper_
 from tests.scheduling.groups.world import World
 from tests.service.log.reading import log_at
 
-T = TypeVar("T")
 SOUND = hyper_node("sound", 1, exact("Node", "n0"), regex("Node", "^n1$"))
-
-
-def at_once(steps: Generator[None, None, T]) -> T:
-    """The result of a search, which pauses on the way."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            result: T = ended.value
-            return result
 
 
 async def checked() -> bool:
@@ -86,7 +75,7 @@ def selecting(selector: dict[str, Any], kind: str = "Node") -> dict[str, Any]:
 def test_the_object_is_named_and_the_others_are_domains(wrong: list[HyperNode], problem: str) -> None:
     found = tiers_of(by_name([SOUND, *wrong]), [make_node("n0"), make_node("n1")])
     assert found.problems == {"w": problem}
-    assert at_once(problems_of(by_name([SOUND, *wrong]), ["n0", "n1"])) == {"w": problem}, "before a group asks, too"
+    assert finished(problems_of(by_name([SOUND, *wrong]), ["n0", "n1"])) == {"w": problem}, "before a group asks, too"
     narrowest = found.tiers[-1].domains
     assert narrowest == {"n0": "sound", "n1": "sound"}
 
@@ -110,11 +99,11 @@ def test_before_a_group_asks_no_nodes_are_selected_and_the_time_is_short() -> No
     """What is not found in time is not said: a group will look for longer."""
     ticks = count()
     hyper_nodes = by_name(hyper_node(f"h{number}", 1, regex("Node", "n(")) for number in range(4))
-    assert not at_once(problems_of(hyper_nodes, [], lambda: next(ticks) * CHECK_SECONDS * 2))
+    assert not finished(problems_of(hyper_nodes, [], lambda: next(ticks) * CHECK_SECONDS * 2))
     ticks = count()
     selecting_all = by_name([hyper_node("h", 1, *[regex("Node", "n")] * 9, exact("Node", "gone"))])
     names = [f"n{number}" for number in range(10_000)]
-    found = at_once(problems_of(selecting_all, names, lambda: next(ticks) * CHECK_SECONDS / 20))
+    found = finished(problems_of(selecting_all, names, lambda: next(ticks) * CHECK_SECONDS / 20))
     assert found == {"h": 'spec.members[9]: there is no Node "gone"'}, "looks at the clock by member, none by node"
 
 
@@ -126,7 +115,7 @@ def test_the_time_of_pauses_does_not_count() -> None:
     for _ in range(4):
         next(steps)
         seconds[0] += CHECK_SECONDS * 2
-    assert list(at_once(steps)) == ["h0", "h1", "h2", "h3"]
+    assert list(finished(steps)) == ["h0", "h1", "h2", "h3"]
 
 
 def test_the_nodes_of_all_together_are_bounded() -> None:
@@ -225,12 +214,12 @@ def test_what_is_wrong_with_hyper_nodes_is_known_without_a_group() -> None:
     world.nodes(1)
     awaited = "they are not listed yet"
     levels = TopologyLevels(lambda _: awaited)
-    assert at_once(levels.check(world.cache.nodes)), "there is nothing to check"
+    assert finished(levels.check(world.cache.nodes)), "there is nothing to check"
     levels.put(hyper_node("w", 1, regex("Node", "n(")))
-    assert not at_once(levels.check(world.cache.nodes))
+    assert not finished(levels.check(world.cache.nodes))
     assert levels.problems() == {}
     awaited = ""
-    assert at_once(levels.check(world.cache.nodes))
+    assert finished(levels.check(world.cache.nodes))
     assert list(levels.problems()) == [("hypernodes.topology.volcano.sh", "w")]
 
 
@@ -243,17 +232,17 @@ def test_a_node_that_joins_is_missing_no_longer(has_asked: bool) -> None:
     nodes = world.cache.nodes
     if has_asked:
         levels.lists(nodes)
-    assert at_once(levels.check(nodes))
+    assert finished(levels.check(nodes))
     assert len(levels.problems()) == 1
     world.cache.remove_node("n1")
     world.cache.add_node(make_node("late"))
-    assert at_once(levels.check(nodes))
+    assert finished(levels.check(nodes))
     assert levels.problems() == {}
     world.cache.remove_node("late")
     world.cache.add_node(make_node("n1"))
     if has_asked:
         levels.lists(nodes)
-    assert at_once(levels.check(nodes))
+    assert finished(levels.check(nodes))
     assert len(levels.problems()) == 1, "it has left again"
 
 
@@ -264,7 +253,7 @@ def test_what_changes_in_a_pause_is_checked_again() -> None:
     steps = levels.check(world.cache.nodes)
     next(steps)
     world.cache.add_node(make_node("late"))
-    assert not at_once(steps)
+    assert not finished(steps)
     assert levels.problems() == {}
 
 
