@@ -42,7 +42,7 @@ Kind = tuple[str, tuple[tuple[str, str], ...], tuple[AffinityTerm, ...], tuple[s
 NOT_STARTED: Final = (2**63 - 1) / 1e9
 
 _FIRST_LENGTH: Final = 1024
-# Pods: what a costly pod that is gone counts for. After some twenty of them all is put together again.
+# Pods: what a costly pod that is gone counts for: it is held until the columns begin again, after some twenty.
 _GIANT_WASTE: Final = 64
 _NO_KIND: Final = -1
 
@@ -171,6 +171,8 @@ class PodColumns:
         self._kind = np.zeros(_FIRST_LENGTH, dtype=np.intp)
         self._kinds: list[PodKind] = []
         self._number_of: dict[Kind, int] = {}
+        self._costly: dict[int, list[str]] = {}
+        """By row the UIDs of its costly pods."""
 
     def _refresh(self, nodes: NodeTable, rows: Rows) -> None:
         if self._resources_version != nodes.resources_version or self._waste > len(self._pods) // 2 + 1024:
@@ -178,28 +180,22 @@ class PodColumns:
         stale = rows.take((self._version.take(rows) != nodes.pods_version.take(rows)).nonzero()[0])
         if not len(stale):
             return
-        self._waste += self._gone_giants(nodes, stale)
         pods: list[PodInfo] = []
         ends: list[int] = []
         for row in stale.tolist():
-            pods += ordered(nodes.info(row).pods.values())  # a pod costs a few microseconds here
+            there = nodes.info(row).pods
+            if row in self._costly:
+                self._waste += _GIANT_WASTE * sum(uid not in there for uid in self._costly.pop(row))
+            pods += ordered(there.values())  # a pod costs a few microseconds here
             ends.append(len(pods))
+            if costly := [pod.uid for pod in there.values() if pod.is_costly]:
+                self._costly[row] = costly
         start = len(self._pods)
         self._append(nodes, start, pods)
         self._waste += int(self._length.take(stale).sum())
         self._length[stale] = np.diff(ends, prepend=0)
         self._offset[stale] = start + np.array(ends) - self._length.take(stale)
         self._version[stale] = nodes.pods_version.take(stale)
-
-    def _gone_giants(self, nodes: NodeTable, stale: Rows) -> int:
-        """What the costly pods that were on these rows waste: each is held until the columns begin again."""
-        wasted = 0
-        for row, start, length in zip(stale, self._offset.take(stale), self._length.take(stale), strict=True):
-            if length:
-                there = nodes.info(int(row)).pods
-                for pod in self._pods[start : start + length]:
-                    wasted += _GIANT_WASTE * (pod.is_costly and pod.uid not in there)
-        return wasted
 
     def _append(self, nodes: NodeTable, start: int, pods: list[PodInfo]) -> None:
         self._pods += pods
