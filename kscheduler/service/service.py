@@ -94,7 +94,6 @@ class App:
             options, connection, self.parts, self.reloader, self.followed_version.statistics, of_login, certificate
         )
         self.service_log = ServiceLog(self.parts, earlier.bound if earlier is not None else 0)
-        self._volume_counts = VolumeCounts(self.parts.assembly.cache.volumes, self.parts.clock)
 
     @property
     def server(self) -> Server:
@@ -200,8 +199,9 @@ class App:
         ):
             if await self._synced(stop):
                 self.http_app.has_begun = True
+                volumes = self.parts.assembly.cache.volumes
                 async with running(
-                    BackgroundService("volume counts", self._volume_counts.run),
+                    BackgroundService("volume counts", VolumeCounts(volumes, self.parts.clock).run),
                     *self.parts.drift_detection.services(),
                     *self.parts.overcommit.services_with_cache(),
                 ):

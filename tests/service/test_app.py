@@ -22,7 +22,7 @@ from kscheduler.service import Options
 from kscheduler.service.parts import Parts
 from tests.builders import Tree, node_tree, pod_tree
 from tests.effort import example_count
-from tests.service.running import alone, answer, node_of, put, running, until
+from tests.service.running import SECONDS, alone, answer, node_of, put, running, until
 
 
 async def test_twenty_pods_are_bound_within_what_the_nodes_have() -> None:
@@ -36,6 +36,25 @@ async def test_twenty_pods_are_bound_within_what_the_nodes_have() -> None:
             await until(server, lambda: all(node_of(server, name) for name in names))
             taken = [node_of(server, name) for name in names]
             assert sorted(taken) == sorted([f"node-{number}" for number in range(4)] * 5)
+
+
+async def test_what_is_attached_to_nodes_is_counted_before_a_pod_asks() -> None:
+    of_claim = {"name": "data", "namespace": "default", "uid": "claim"}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": of_claim}
+    drivers = [{"name": "csi.one", "nodeID": "node", "allocatable": {"count": 3}}]
+    of_node = {"name": "node", "uid": "csi-node"}
+    csi_node = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": of_node, "spec": {"drivers": drivers}}
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("node"))
+        server.store.put("persistentvolumeclaims", claim)
+        server.store.put("csinodes.storage.k8s.io", csi_node)
+        async with running(server) as (app, _, _):
+            table = app.parts.assembly.cache.volumes
+            await app.parts.informers.wait_for_sync(SECONDS)
+            assert table.csi_node("node") is not None
+            async with asyncio.timeout(SECONDS):
+                while table._attached._marked:  # noqa: ASYNC110  a table tells nobody
+                    await asyncio.sleep(0.005)
 
 
 @plugin("PreferCheap")

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from kscheduler.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Volume
+from kscheduler.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Volume
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
 from kscheduler.api.well_known import BETA_REGION, BETA_ZONE, REGION, ZONE
 
@@ -66,6 +66,16 @@ def of_inline(volume: Volume) -> Migratable | None:
     if volume.gce_persistent_disk is not None:
         return Migratable(GCE_PD, _zonal(_UNSPECIFIED, volume.gce_persistent_disk.pd_name))
     return _of_source(volume)
+
+
+def may_attach(pod: Pod) -> bool:
+    """Whether a volume of the pod may need to be attached to its node: that of a claim, or an in-tree plugin's disk."""
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
+            return True
+        if plugin_of(volume):
+            return True
+    return False
 
 
 def plugin_of(source: PersistentVolumeSpec | Volume) -> str:

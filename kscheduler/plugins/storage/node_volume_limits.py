@@ -92,12 +92,12 @@ class NodeVolumeLimits(Plugin):
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Pods that need a volume attached cannot share a decision."""
-        return UNSIGNABLE if _may_attach(pod.pod) else ()
+        return UNSIGNABLE if csi_migration.may_attach(pod.pod) else ()
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
         """Skip for pods that need no volume attached."""
         del cycle, nodes
-        if not pod.pod.spec.volumes or not _may_attach(pod.pod):
+        if not pod.pod.spec.volumes or not csi_migration.may_attach(pod.pod):
             return SKIPPED
         return PreFilterResult(NOTHING_KNOWN if self._handle.volumes is None else SUCCESS)
 
@@ -209,15 +209,6 @@ def _over_limit(
         for node in closest
     )
     return Detail("volumeLimit", f"driver {driver}: {shown}", rows, {"driver": driver, "closest": closest})
-
-
-def _may_attach(pod: Pod) -> bool:
-    for volume in pod.spec.volumes:
-        if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
-            return True
-        if csi_migration.plugin_of(volume):
-            return True
-    return False
 
 
 def _surely_fits(needed_volumes: Iterable[AttachableVolume], volumes: Volumes, rows: Rows) -> bool:
@@ -364,7 +355,7 @@ def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | No
     if not isinstance(old, Pod):
         return QueueingHint.QUEUE
     was_there = old.spec.node_name or old.status.nominated_node_name
-    return QueueingHint.QUEUE if was_there and _may_attach(old) else QueueingHint.SKIP
+    return QueueingHint.QUEUE if was_there and csi_migration.may_attach(old) else QueueingHint.SKIP
 
 
 def _after_claim_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:

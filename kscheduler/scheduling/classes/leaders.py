@@ -2,7 +2,7 @@
 
 On a cluster of equal nodes thousands of rows are tied. Finding them costs several passes over all rows, but between
 two pods of a class only the last winner has changed: it is removed in a few steps, and a row that reaches the same
-points is added. The rows' name hashes are kept beside them, because they break ties. The rows are in no order.
+points is added. The rows' tie hashes (`NodeTable.tie_hash`) are kept beside them. The rows are in no order.
 """
 
 from dataclasses import dataclass
@@ -89,6 +89,7 @@ class NormalizedPoints:
         return self._is_flat
 
 
+# As `NodeTable.tie_hash` has them: for `mix_of_folded` and `highest_mix`, not for `mix`.
 Hashes = NDArray[np.uint64]
 
 _ABSENT: Final = -1
@@ -125,7 +126,7 @@ class Leaders:
 
     @property
     def hashes(self) -> Hashes:
-        """The name hashes of `rows`, in the same order: uint64. Shared: do not write, and do not keep."""
+        """The tie hashes of `rows`, in the same order: uint64. Shared: do not write, and do not keep."""
         return self._hashes[: self.count]
 
     @property
@@ -139,8 +140,8 @@ class Leaders:
         self.count = 0
 
     def settle(self, passing: Rows, points: Scores, hashes: Hashes) -> None:
-        """Find the leaders. `points`: an int64 per entry of `passing`, which must not be empty. `hashes`: indexed by
-        row number.
+        """Find the leaders. `points`: an int64 per entry of `passing`, which must not be empty. `hashes`: tie
+        hashes, indexed by row number.
         """
         most = points.argmax()
         self.most = points.item(most)

@@ -24,7 +24,7 @@ def choose(
     if leaders is not None:
         rows, hashes = leaders.rows, leaders.hashes
     else:
-        rows = _best_rows(record)
+        rows, record.most_points = _best_rows(record)
         hashes = values_at(nodes.tie_hash, compact(rows))
     if len(rows) == 1:
         return rows.item()
@@ -43,11 +43,11 @@ def choose(
     return min(tied, key=nodes.name_of)
 
 
-def _best_rows(record: SchedulingRecord) -> Rows:
-    """The rows with the most points (intp, ascending), which the record is told; all rows if nothing was scored."""
+def _best_rows(record: SchedulingRecord) -> tuple[Rows, int | None]:
+    """The rows with the most points (intp, ascending), and these; all rows and `None` if nothing was scored."""
     rows, totals = record.feasible, record.totals
     if not len(totals):
-        return rows
-    record.most_points = most = totals.item(totals.argmax())
+        return rows, None
+    most = totals.item(totals.argmax())
     best = (totals == most).nonzero()[0]  # `flatnonzero` would double the cost
-    return rows if len(best) == len(rows) else rows.take(best)
+    return rows if len(best) == len(rows) else rows.take(best), most

@@ -1,4 +1,6 @@
-"""Which evaluator a decision gets, and the only place where judging by class falls back to calling every plugin.
+"""Which evaluator a decision gets, and where judging by class falls back to calling every plugin.
+
+`schedule` asks for no class where that is known before PreFilter: for pods whose node affinity names nodes, and others.
 
     it falls back when                             because
     the engine has no class for the pod            a plugin does not sign the pod, or its results cannot be kept, or

@@ -75,8 +75,9 @@ def schedule(
     if record.status.is_success:
         inputs = CycleInputs(profile, pod, cache.nodes, cache.nominated.before(pod), stopwatch, within)
         # A row's amounts do not tell whether devices stand for a resource: such pods are judged without columns.
-        # And nothing is kept for a pod whose PreFilter names nodes, as for those of DaemonSets.
-        names_nodes = pod.pod.spec.affinity is not None and pod.names_nodes
+        # And nothing is kept for a pod whose required node affinity names nodes, as for those of DaemonSets.
+        affinity = pod.pod.spec.affinity
+        names_nodes = affinity is not None and affinity.node_affinity is not None and pod.names_nodes
         is_plain = within is not None or answers is not None or names_nodes or cache.devices.serve(pod)
         by_class = None if is_plain else engine
         repeat = None

@@ -82,7 +82,8 @@ class CSINodes:
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self._csi_nodes: dict[str, CSINode] = {}
-        self._limits: dict[str, Mapping[str, int]] = {}
+        self.limited: dict[str, Mapping[str, int]] = {}
+        """By name the CSINodes with limits: the maximal number of volumes per driver. Do not modify."""
         self._migrated: Names = {}
         """In-tree plugin to the names of nodes where it is migrated."""
         self._migrated_rows: dict[str, tuple[Rows, Rows]] = {}
@@ -96,7 +97,8 @@ class CSINodes:
         """Add or update a CSINode."""
         self.remove(node.key)
         self._csi_nodes[node.key] = node
-        self._limits[node.key] = _limits(node)
+        if limits := _limits(node):
+            self.limited[node.key] = limits
         for plugin in node.migrated_plugins:
             file(self._migrated, plugin, node.key)
         for driver in node.spec.drivers:
@@ -106,7 +108,7 @@ class CSINodes:
         """Remove a CSINode, if it exists."""
         before = self._csi_nodes.pop(name, None)
         if before is not None:
-            del self._limits[name]
+            self.limited.pop(name, None)
             for plugin in before.migrated_plugins:
                 unfile(self._migrated, plugin, name)
             for driver in dict.fromkeys(driver.name for driver in before.spec.drivers):
@@ -118,14 +120,9 @@ class CSINodes:
         """The CSINode with this name."""
         return self._csi_nodes.get(name)
 
-    @property
-    def have_limits(self) -> bool:
-        """Whether a driver has a limit on any node."""
-        return any(self._limits.values())
-
     def limits(self, name: str) -> Mapping[str, int]:
         """The maximal number of volumes per driver; drivers without a number have no limit and are left out."""
-        return self._limits.get(name, NO_LIMITS)
+        return self.limited.get(name, NO_LIMITS)
 
     def is_migrated(self, name: str, plugin: str) -> bool:
         """Whether the in-tree plugin's volumes are attached by its CSI driver on the node."""

@@ -2,7 +2,7 @@
 
 A volume counts as attached if a pod on the node uses it or a VolumeAttachment names it. The volume of a pod's claim
 depends on claim, volume, class and the node's CSINode, so there is no incremental counting: a node that any change may
-affect is marked, and recounted on the next query.
+affect is marked, and recounted on the next query, or before it between decisions.
 
 Most changes are a new pod, or a claim that is bound, and most nodes are far from their limit. For those an upper bound
 of the additional volumes is enough: the node's room is lowered by that bound, and the node is recounted only for a
@@ -10,7 +10,7 @@ query that needs the exact number.
 
     mark           anything may have changed, the limit and whether it can be counted included
     may_have_more  the limit is as it was, and so is whether it can be counted
-    recounting     in a quiet moment: after a start all nodes are marked, and the first query would count them at once
+    recounting     between decisions: after a start all nodes are marked, and the first query would count them at once
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -28,8 +28,10 @@ from kscheduler.state.storage.attachable import NO_LIMITS
 NO_LIMIT: Final = -1
 # The number of pending marks, besides two per node, at which all marked nodes are recounted.
 _MAX_UNASKED: Final = 256
-# So many drivers have columns before a pod asks for them.
+# At most so many drivers get columns before a pod asks for them,
 _MOST_AHEAD: Final = 8
+# and only while no more nodes than this have been counted: columns are made of all counted nodes in one step.
+_FEW_NODES: Final = 256
 NO_VOLUMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -130,23 +132,23 @@ class AttachedVolumes:
             self._refresh()
 
     def recounting(self) -> Generator[None, None, None]:
-        """Recount the nodes that are marked now, one between two pauses, and make columns of the drivers that limit
-        volumes there. Everything may change in a pause.
+        """Recount the nodes that are marked now, one between two pauses, and at first make columns of the drivers that
+        limit volumes there. Everything may change in a pause. What a count raises is raised; its node stays marked.
         """
         for name in list(self._marked):
             if name not in self._marked:
                 continue
-            try:
-                self._recount(name)
-            except Exception:  # noqa: BLE001  it stays marked: the next query meets it, in a call of a plugin
-                yield
-                continue
+            self._recount(name)
             self._marked.discard(name)
             self._estimated.discard(name)
-            for driver in self._limits_on(name):
-                if driver not in self._columns and len(self._columns) < _MOST_AHEAD:
-                    self._columns_of(driver)
+            if len(self._found) <= _FEW_NODES:
+                self._make_columns_ahead(name)
             yield
+
+    def _make_columns_ahead(self, node_name: str) -> None:
+        for driver in self._limits_on(node_name):
+            if driver not in self._columns and len(self._columns) < _MOST_AHEAD:
+                self._columns_of(driver)
 
     def _limits_on(self, node_name: str) -> Mapping[str, int]:
         return self._found.get(node_name, _NOTHING).limits

@@ -33,6 +33,7 @@ from kscheduler.framework.cluster.volumes import (
 )
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.rules import csi_migration
 from kscheduler.state.storage.assume_cache import AssumeCache, Names, VolumeListeners, file, unfile
 from kscheduler.state.storage.attachable import CSINodes, VolumeAttachments, attachable_volumes
 from kscheduler.state.storage.attached_volumes import NO_VOLUMES, AttachedVolumes, NodeAttachments
@@ -84,19 +85,12 @@ class VolumeTable:
     def _use_changed(self, pod: Pod, node_name: str, *, more: int) -> None:
         if names_claims_only(pod):
             self._attached.may_have_more(node_name, more)
-        else:
+        elif csi_migration.may_attach(pod):
             self._attached.mark(node_name)
 
     def row_changed(self, node_name: str) -> None:
         """Record that a node has been given a row."""
         self._attached.mark(node_name)
-
-    def recounting(self) -> Generator[None, None, None]:
-        """Count ahead what is attached to nodes that may have changed, if there are claims, and limits of volumes: else
-        nobody asks. Pauses after each node.
-        """
-        if self._claims and self._csi_nodes.have_limits:
-            yield from self._attached.recounting()
 
     # --- updated by the watches ---------------------------------------------------------------------------------------
 
@@ -362,6 +356,13 @@ class VolumeTable:
         """The volumes that a pod needs attached. Raises `ClaimNotFoundError`, `BrokenClaimError`."""
         return attachable_volumes(pod, self, is_new=is_new)
 
+    def recounting(self) -> Generator[None, None, None]:
+        """Count ahead what is attached to nodes that may have changed. Pauses after each node; raises what a count
+        raises. Nothing is counted without claims, since it is quickly done then, nor without limits: nobody asks.
+        """
+        if self._claims and self._csi_nodes.limited:
+            yield from self._attached.recounting()
+
     def attach_limits(self, driver: str) -> CountColumn:
         """The limit of the driver's volumes per row: int64 for all rows; -1 is no limit."""
         return self._attached.limits(driver)
@@ -380,11 +381,11 @@ class VolumeTable:
 
     def surely_take(self, driver: str, volumes: int, rows: Rows) -> bool:
         """Whether each of the rows takes this number of further volumes of the driver; if in doubt, False."""
-        return self._attached.surely_take(driver, volumes, rows)
+        return not self._csi_nodes.limited or self._attached.surely_take(driver, volumes, rows)
 
     def is_countable(self) -> bool:
         """Whether the attached volumes can be counted on all nodes with limits; if in doubt, False."""
-        return self._attached.is_countable()
+        return not self._csi_nodes.limited or self._attached.is_countable()
 
     def rows_using(self, unique_name: str) -> Rows:
         """Rows with a pod that uses the CSI volume (intp, ascending)."""

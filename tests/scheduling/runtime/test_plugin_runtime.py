@@ -105,7 +105,7 @@ BROAD_HANDLERS = {
     "scheduling/drift/drift_check.py": "an event handler, at one object",
     "shadow/follower.py": "a change of one object costs a shadow one comparison",
     "scenario/listed_kinds.py": "a plugin that is told of an object: a note of the explanation says so",
-    "state/storage/attached_volumes.py": "what cannot be counted ahead is counted by the next query, which raises",
+    "scheduling/background/volume_counts.py": "what cannot be counted ahead is counted by the next query, which raises",
     "state/queue/heap.py": "an order that raises leaves the heap as it was, and it is raised again",
 }
 

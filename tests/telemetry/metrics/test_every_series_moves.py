@@ -189,7 +189,6 @@ QUERIED_AGAIN = {
     "framework/plugin_results.py": "how a wrong answer looks; the answer itself is told",
     "assembly/plugin_loading.py": "a package that cannot be imported is told as a mistake of the configuration",
     "sweep/plugin_sources.py": "a module that is not found has its name as digest, and loading it says why",
-    "state/storage/attached_volumes.py": "what cannot be counted ahead is counted by the next query, which raises",
     "sweep/running.py": "a run that fails is a row with its error",
     "telemetry/logs/pipeline.py": "a line that cannot be written is written otherwise",
     "plugins/dynamic_resources/long_evaluations.py": "what a selector raises in a thread is raised where it is awaited",
