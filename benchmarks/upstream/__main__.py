@@ -5,9 +5,10 @@
     python -m benchmarks.upstream --only GangScheduling TopologySpreading/5000
     python -m benchmarks.upstream --result FILE --markdown            the tables of what was measured before
 
-The workloads are those of Kubernetes' Go module, which the build of the control plane fetches (KUBERNETES_VERSION;
-1.37.2 if it is not set). What is measured is written to the file of `--json` after each step, and the table beside it
-with the suffix `.txt`; what is in that file already is not measured again, so a run that was ended goes on.
+The workloads are those of Kubernetes' Go module (KUBERNETES_VERSION; 1.37.2 if it is not set). The first run fetches it
+and builds the control plane from it, for which it needs Go: five minutes. What is measured is written to the file of
+`--json` after each step, and the table beside it with the suffix `.txt`; what is in that file already is not measured
+again, so a run that was ended goes on.
 
 - pods/s: of the pods that upstream measures, those bound after the first one, over the time from the first to the last.
   fed/s: as fast as these pods came to be. "keeps up": the scheduler binds as fast as they come, pods/s says no more.
@@ -59,9 +60,10 @@ from benchmarks.upstream.workloads import (
 )
 from kscheduler.bench.template import TemplateError
 from tests.controlplane import binaries
-from tests.controlplane.binaries import Binaries
+from tests.controlplane.binaries import Binaries, BuildError
 from tests.controlplane.releases import pinned
 from tests.controlplane.releases.pinned import Release, followed_version
+from tests.controlplane.toolchain import ToolchainError
 
 RELEASE: Final = "1.37.2"
 NODES: Final = 5_000
@@ -250,6 +252,12 @@ def factor(text: str) -> float:
     return value
 
 
+def build_once(wanted: Release) -> None:
+    """Build the programs if the workloads, which come with their sources, are not there. Raises as `find_release`."""
+    if not module_folder(wanted).is_dir():
+        binaries.find_release(wanted)
+
+
 def report(done: Run, *, with_markdown: bool) -> int:
     """Prints the tables. Returns 1 if a scheduler was stuck, or the audit found something."""
     for text in table.table(done.figures):
@@ -268,8 +276,10 @@ def main(arguments: list[str] | None = None) -> int:
     if options.result:
         return report(table.read(options.result), with_markdown=options.markdown)
     try:
+        if options.folder is None:
+            build_once(release())
         workloads = selection(options)
-    except (TemplateError, pinned.UnknownReleaseError) as error:
+    except (TemplateError, pinned.UnknownReleaseError, BuildError, ToolchainError) as error:
         raise SystemExit(str(error)) from None
     if options.list:
         print("\n".join(listed(workloads)))

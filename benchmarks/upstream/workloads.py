@@ -85,7 +85,7 @@ def read_all(folder: Path) -> list[UpstreamWorkload]:
     """The workloads of all configuration files below the folder. Raises `TemplateError` if there is none."""
     files = sorted(folder.rglob(CONFIGURATION))
     if not files:
-        raise TemplateError(f"{folder}: has no {CONFIGURATION}: the control plane's build fetches it")
+        raise TemplateError(f"{folder}: has no {CONFIGURATION}")
     return [workload for path in files for workload in read_configuration(path)]
 
 

@@ -139,6 +139,8 @@ def as_text(calls: CallsPerPod) -> str:
         _line(one.builtin_calls_per_pod, "calls of builtin functions per pod"),
     ]
     lines += [f"  {_line(number, name)}" for name, number in list(one.by_function.items())[:_TOP]]
+    if len(one.by_function) > _TOP:
+        lines.append(f"  and {len(one.by_function) - _TOP} functions more: --json has all")
     return "\n".join(lines)
 
 
@@ -146,7 +148,7 @@ def as_difference(before: CallsPerPod, now: CallsPerPod) -> str:
     """What costs more and less than before."""
     lines = [f"{now.scenario}: {now.nodes:,} nodes, {now.fewer_pods:,} and {now.pods:,} pods, Python {now.python}"]
     if not is_comparable(before, now):
-        return f"{lines[0]}; not comparable with what was counted before{_conditions(before)}"
+        return f"{as_text(now)}\nIt is not comparable with what was counted before{_conditions(before)}."
     for old, new, name in (
         (before.python_calls_per_pod, now.python_calls_per_pod, "Python calls per pod"),
         (before.builtin_calls_per_pod, now.builtin_calls_per_pod, "calls of builtin functions per pod"),

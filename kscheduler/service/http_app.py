@@ -192,7 +192,7 @@ class HTTPApp:
             cache_size=lambda: asdict(self._parts.assembly.cache.statistics()),
             unschedulable_pods=self._parts.assembly.queue.rejections,
             inflight_events=self._inflight_events,
-            goroutines=lambda: {"binding": self._parts.workers.binding},
+            goroutines=lambda: {"binding": self._parts.workers.in_binding_cycle},
             extender_pods=self._extender_pods,
             gated_pods=self._gated_pods,
             device_pools=DevicePools(lambda: assembly.profiles).counts,

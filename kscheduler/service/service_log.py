@@ -159,6 +159,7 @@ class ServiceLog:
             "unschedulable_pods": sizes.unschedulable,
             "gated": sizes.gated,
             "waiting_at_permit": len(self._parts.assembly.waiting),
+            "waiting_at_pre_bind": self._parts.workers.in_pre_bind,
             "waiting_for_extenders": sum(line.waiting for line in self._parts.assembly.scheduler.lines.statistics()),
         }
 

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 Play scheduler_perf's scenarios, and some of our own, in process: the real queue, cache, handlers and all default
 plugins, every node scored, metrics and records on; a stand-in for the API server answers at once. Each scenario has a
-process of its own. decisions/s is the number of measured pods that were bound, divided by the time from the arrival of
-the first to the binding of the last; p50 and p99 are of single attempts. Exit code 1 if a measured pod was not
-bound. With --calls, what one more pod calls is counted instead: the machine's speed does not move it. With --upstream,
-the workloads of a performance-config.yaml of Kubernetes 1.37 are played, beside the threshold of upstream's CI; time
-(of churn, rates, steady states) is counted in pods, at the pace of that threshold, or of 250 pods/s where there is
-none. What cannot be played is named with the reason."""
+process of its own. decisions/s (goal: what the project aims at on a quiet machine, at the scenario's own size) is the
+number of measured pods that were bound, divided by the time from the arrival of the first to the binding of the last;
+p50 and p99 are of single attempts. Exit code 1 if a measured pod was not bound. With --calls, what one more pod calls
+is counted instead: the machine's speed does not move it. With --upstream, the workloads of a performance-config.yaml of
+Kubernetes 1.37 are played, beside the threshold of upstream's CI; time (of churn, rates, steady states) is counted in
+pods, at the pace of that threshold, or of 250 pods/s where there is none. What cannot be played is named with the
+reason."""
 
 _WITHOUT_ARGUMENTS = """\
 bench plays each plugin of --plugin without arguments. Where it needs some, let the file (or a copy of it) give the \
@@ -137,6 +138,8 @@ def run(args: argparse.Namespace) -> int:
 def _flag_problem(args: argparse.Namespace) -> str:
     if args.beside and not args.calls:
         return "--beside compares counts of calls: give --calls, too"
+    if args.list and args.json:
+        return "--list prints text: give either --list or --json"
     if args.beside and args.json:
         return "--beside prints text: give either --beside or --json"
     if args.nodes_at_most is not None and not args.upstream:
@@ -244,7 +247,7 @@ def _count(
         elif result.scenario in before:
             print(f"\n{calls.as_difference(before[result.scenario], result)}", flush=True)
         else:
-            print(f"\n{result.scenario}: not in the file of --beside", flush=True)
+            print(f"\n{calls.as_text(result)}\nIt is not in the file of --beside.", flush=True)
     if as_json:
         print(calls.as_json(results))
     return 0

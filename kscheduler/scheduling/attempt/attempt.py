@@ -451,7 +451,11 @@ class Scheduler:
             plugins = [plugin.name for group in plan.groups for plugin in group]
             self._tell(PodWaits(pod, attempt.node_name, PRE_BIND.label, plugins))
             state, node_name, listener = attempt.record.state, attempt.node_name, attempt.profile.listener
-            status = await run_pre_bind(plan, state, pod, node_name, attempt.entry, listener)
+            attempt.is_in_pre_bind = True
+            try:
+                status = await run_pre_bind(plan, state, pod, node_name, attempt.entry, listener)
+            finally:
+                attempt.is_in_pre_bind = False
             self._tell(PodWaitEnded(pod, node_name, PRE_BIND.label, status.code.label, self._now() - began))
         self._measure(attempt, PRE_BIND.label, status.code, began)
         attempt.is_pre_bound = status.is_success

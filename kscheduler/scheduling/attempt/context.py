@@ -55,6 +55,8 @@ class Attempt:
     """The plugins whose PreBind has something to do; `None` before PreBindPreFlight."""
     entry: PodInPreBind | None = None
     """Lets preemption cancel PreBind, once it has begun."""
+    is_in_pre_bind: bool = False
+    """Plugins do now what the pod needs before it is bound, or wait for it."""
     is_pre_bound: bool = False
     is_bound: bool = False
     """The API server has accepted the Binding: from here on nothing may release the node."""

@@ -124,6 +124,16 @@ class Workers:
         """How many pods are being bound: by workers, and by extenders."""
         return len(self._binding) + self._outside.statistics().running
 
+    @property
+    def in_binding_cycle(self) -> int:
+        """How many pods have a node and are on their way to it: those that wait for Permit or PreBind, too."""
+        return sum(bool(attempt.node_name) for attempt in self._under_way.values())
+
+    @property
+    def in_pre_bind(self) -> int:
+        """How many of them are in PreBind, which waits for volumes and devices."""
+        return sum(attempt.is_in_pre_bind for attempt in self._under_way.values())
+
     def profiles_in_use(self) -> Iterable[Profile]:
         """The profiles of all attempts under way, as they were when these began; one may come more than once."""
         return [*(attempt.profile for attempt in self._under_way.values()), *self._scheduler.awaited.profiles()]

@@ -109,6 +109,17 @@ def test_a_daemon_set_replaces_its_pods_itself() -> None:
     assert "delete" not in command("nodeSelector", queried(pod, nodes=[node_tree("a")])[0])
 
 
+@pytest.mark.parametrize(("kind", "is_of_template"), [("DaemonSet", False), ("ReplicaSet", True)])
+def test_the_node_that_a_daemon_set_s_controller_names_in_each_pod_is_in_no_template(
+    kind: str, is_of_template: bool
+) -> None:
+    names = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["full"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [names]}}
+    pod = pod_tree(cpu="3", affinity={"nodeAffinity": required}) | owned_by(kind)
+    found, _ = queried(pod, nodes=[node_tree("full", cpu="2"), node_tree("free", cpu="4")])
+    assert ("nodeAffinity" in {each["kind"] for each in found}) == is_of_template
+
+
 def test_gates_and_tolerations_are_changed_on_the_pod_itself() -> None:
     found, text = queried(pod_tree(schedulingGates=[{"name": "example.com/quota"}]), nodes=[node_tree("a")])
     patch = '[{"op":"remove","path":"/spec/schedulingGates"}]'

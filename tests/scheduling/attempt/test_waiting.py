@@ -128,8 +128,10 @@ async def test_with_the_gate_off_nothing_is_reported_and_pre_bind_cannot_be_call
         await turns()
         assert harness.reported.announced == []
         assert harness.workers.binding == 0, "all the same it holds no worker"
+        assert (harness.workers.in_binding_cycle, harness.workers.in_pre_bind) == (1, 1)
         slow.gate.set()
         await turns()
+        assert (harness.workers.in_binding_cycle, harness.workers.in_pre_bind) == (0, 0)
     assert binder.bound == ["p"]
 
 

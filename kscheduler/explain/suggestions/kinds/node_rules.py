@@ -95,9 +95,11 @@ class RelaxNodeAffinity(PodChange, frozen=True):
 
 
 def _of_affinity(pod: Pod) -> Iterator[Demand]:
-    """Each requirement of the affinity, and all of it."""
-    required = _required(pod)
-    if required is None:
+    """Each requirement of the affinity, and all of it. Not of a DaemonSet's pod: no template has what its controller
+    writes into each.
+    """
+    required, owner = _required(pod), pod.metadata.controller
+    if required is None or (owner is not None and owner.kind == "DaemonSet" and PodInfo(pod).names_nodes):
         return
     for number, term in enumerate(required.node_selector_terms):
         if len(term.match_expressions) + len(term.match_fields) > 1:  # a term without requirements matches nothing
