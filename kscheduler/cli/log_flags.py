@@ -38,7 +38,7 @@ OWN_MODULES: Final = (
     *("reflector", "retired_plugins", "run", "server", "status_writer", "drift_check", "workers"),
     *("node_cost", "plugin_listers", "refreshed_plugins", "group_attempt", "group_status_writer"),
     *("long_waits", "plugin_circuits", "shadow", "follower", "flight_recorder", "segment_thread"),
-    *("quarantined_profiles", "rereading", "rest", "topology_reports", "writes"),
+    *("quarantined_profiles", "rereading", "rest", "topology_reports", "volume_counts", "writes"),
 )
 
 
