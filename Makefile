@@ -147,7 +147,7 @@ bench-churn: $(DEV) ## A week of an autoscaled cluster in minutes: memory, table
 bench-real: $(DEV) ## Measure on a real API server, beside kube-scheduler and a client that decides nothing (15 min)
 	$(BIN)/python -m benchmarks.real.throughput --markdown
 
-bench-upstream: $(DEV) ## Play scheduler_perf's own workloads on a real API server beside kube-scheduler (hours; SELECTION=readme: 15 min; ONLY=SchedulingBasic/500Nodes: one)
+bench-upstream: $(DEV) ## Play scheduler_perf's own workloads on a real API server beside kube-scheduler (hours; SELECTION=readme: 15 min; ONLY=SchedulingBasic/500Nodes: a minute)
 	$(BIN)/python -m benchmarks.upstream --json build/bench-upstream$(if $(SELECTION),-$(SELECTION)).json $(if $(SELECTION),--selection '$(SELECTION)') $(if $(ONLY),--only $(ONLY)) --markdown
 
 bench-latency: $(DEV) ## Measure from a pod's creation to its binding on a real API server, beside kube-scheduler

@@ -428,6 +428,7 @@ def test_where_there_are_no_limits_nothing_is_counted_for_a_pod(monkeypatch: pyt
     monkeypatch.setattr(cache.volumes._attached, "_count", counts)
     assert cache.volumes.is_countable()
     assert cache.volumes.surely_take(DRIVER, 1, cache.nodes.rows())
+    assert not cache.volumes.has_attach_limits("node"), "as for a node in a dry run"
 
 
 SECRETS = {"name": "v", "csi": {"driver": "secrets-store.csi.k8s.io", "readOnly": True}}

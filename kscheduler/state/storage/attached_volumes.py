@@ -146,12 +146,9 @@ class AttachedVolumes:
             yield
 
     def _make_columns_ahead(self, node_name: str) -> None:
-        for driver in self._limits_on(node_name):
+        for driver in self._found.get(node_name, _NOTHING).limits:
             if driver not in self._columns and len(self._columns) < _MOST_AHEAD:
                 self._columns_of(driver)
-
-    def _limits_on(self, node_name: str) -> Mapping[str, int]:
-        return self._found.get(node_name, _NOTHING).limits
 
     def attached(self, driver: str) -> CountColumn:
         """Attached volumes of a driver: int64, an entry per row of the table."""
@@ -182,11 +179,6 @@ class AttachedVolumes:
         """Whether all nodes with limits can be counted; if in doubt, False."""
         self._refresh_marked()
         return not self._uncountable
-
-    def has_limits(self, node_name: str) -> bool:
-        """Whether some driver has a limit on the node."""
-        self._refresh()
-        return bool(self._limits_on(node_name))
 
     def users(self, unique_name: str) -> set[str]:
         """Nodes with a pod that uses the volume."""

@@ -369,7 +369,7 @@ class VolumeTable:
 
     def has_attach_limits(self, node_name: str) -> bool:
         """Whether any driver has a limit of volumes on the node."""
-        return self._attached.has_limits(node_name)
+        return node_name in self._csi_nodes.limited
 
     def attached(self, driver: str) -> CountColumn:
         """The number of the driver's volumes that each row's pods use or that are attached without use: int64."""
